@@ -35,7 +35,7 @@ var ceilings = map[string]int{
 	"translate/mcp":            3825,
 	"translate/catalog":        3334,
 	"module/command":           3260,
-	"module/store":             2540,
+	"module/store":             2547,
 	"module/cli":               2262,
 	"module/observe":           2169,
 	"translate/skillsprotocol": 2146,

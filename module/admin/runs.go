@@ -111,19 +111,20 @@ func (adminAPI) runs(r *http.Request) (answer Runs, err error) {
 		Limit: limit, Before: query.Get("before"), States: states,
 		Operator: ledger.Selection{ID: query.Get("id"), Skill: query.Get("skill")},
 	}
+	var principal *string
 	if query.Has("principal") {
-		q.Operator.Principal = new(query.Get("principal"))
+		principal = new(query.Get("principal"))
 	}
 	if front := query.Get("front"); front != "" {
 		q.Fronts = []string{front}
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), readTimeout)
 	defer cancel()
-	return runsOf(ctx, q), nil
+	return runsOf(ctx, q, principal), nil
 }
 
-// runsOf returns the runs that a query selects.
-func runsOf(ctx context.Context, q *ledger.Query) Runs {
+// runsOf returns the runs that a query selects, of a principal; nil: of all.
+func runsOf(ctx context.Context, q *ledger.Query, principal *string) Runs {
 	answer := Runs{Open: map[string]map[string]int{}, Runs: []Run{}}
 	counts, failed := observe.FiguresOf(ctx, observe.Databases())
 	answer.Kept = counts.Kept
@@ -138,7 +139,7 @@ func runsOf(ctx context.Context, q *ledger.Query) Runs {
 	}
 	names := fronts.BridgeNames()
 	for begun, more := time.Now(), q.Limit > 0; more; more = answer.Next != "" && q.Limit > 0 && len(answer.Unread) == 0 && time.Since(begun) < readPages {
-		page, next, unread := fronts.Runs(ctx, q)
+		page, next, unread := fronts.Runs(ctx, q, principal)
 		answer.Next, q.Before, q.Limit = next, next, q.Limit-len(page)
 		for _, e := range page {
 			r := newRun(e)

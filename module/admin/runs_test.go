@@ -98,6 +98,46 @@ func ids(runs []Run) (all []string) {
 	return all
 }
 
+// TestRunsOfPrincipal: the runs of a principal are listed in one order, whichever bridge of the database they belong to.
+func TestRunsOfPrincipal(t *testing.T) {
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
+	bridge := func(name string) string {
+		return "skill_bridge /" + name + " {\n\tname " + name + "\n\tstore memory\n\tallow_http\n\tallow_networks 127.0.0.0/8\n\tprincipal {http.request.header.X-User}\n\tprovider " + p.URL() + " {\n\t\tnamespace acme\n\t}\n}"
+	}
+	c := testbed.StartCaddy(t, "{\n\tadmin 127.0.0.1:{$ADMIN}\n}\n"+testbed.Site(bridge("rpc"), bridge("other")))
+	a, clients := admin{t, "http://127.0.0.1:" + c.Port("ADMIN")}, []*testbed.Client{c.Client, testbed.NewClient(t, strings.Replace(c.URL, "/rpc", "/other", 1))}
+	for i := range 9 {
+		user, key := []string{"ada", "ada", "bob"}[i%3], fmt.Sprint(i)
+		if answer := clients[i%2].With(testbed.Header("X-User", user), testbed.Param("idempotency_key", key)).Execute("acme.echo", nil); answer.Outcome() != "completed" {
+			t.Fatal(answer)
+		}
+	}
+	var all, pages []Run
+	for _, r := range runsOn(a, "?limit=1000") {
+		if r.Principal == "ada" {
+			all = append(all, r)
+		}
+	}
+	for before := ""; len(pages) < 10; {
+		var page Runs
+		a.ask(http.MethodGet, "/skill_bridge/runs?principal=ada&limit=2&before="+before, "", http.StatusOK, &page)
+		pages = append(pages, page.Runs...)
+		if before = page.Next; before == "" {
+			break
+		}
+	}
+	if got, want := ids(pages), ids(all); len(want) != 6 || !slices.Equal(got, want) || pages[0].BridgeName == pages[1].BridgeName {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func runsOn(a admin, query string) []Run {
+	a.Helper()
+	var runs Runs
+	a.ask(http.MethodGet, "/skill_bridge/runs"+query, "", http.StatusOK, &runs)
+	return runs.Runs
+}
+
 // TestUnreadRuns: a database that can't be read is named, and nothing is made up about its runs.
 func TestUnreadRuns(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})

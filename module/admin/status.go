@@ -30,7 +30,7 @@ type Status struct {
 func (a adminAPI) status(r *http.Request) Status {
 	ctx, cancel := context.WithTimeout(r.Context(), readTimeout)
 	defer cancel()
-	return Status{a.skills(r), a.providers(r), a.calls(r), runsOf(ctx, new(ledger.Query)), a.notifications(r), a.stores(r), grantsOf(ctx, "", 0), a.changes(r)}
+	return Status{a.skills(r), a.providers(r), a.calls(r), runsOf(ctx, new(ledger.Query), nil), a.notifications(r), a.stores(r), grantsOf(ctx, "", 0), a.changes(r)}
 }
 
 // Store is a database.

@@ -203,16 +203,25 @@ type Unread struct {
 	Err error
 }
 
-// Runs returns the runs of all owners in all databases of this process, the newest first, and the Before of the following page; empty: there is none.
-func Runs(ctx context.Context, q *ledger.Query) (page []*ledger.Entry, next string, unread []Unread) {
+// Runs returns the runs of a principal (nil: of all owners) in all databases of this process, the newest first, and the Before of the following page; empty:
+// there is none.
+func Runs(ctx context.Context, q *ledger.Query, principal *string) (page []*ledger.Entry, next string, unread []Unread) {
 	for kept := range keeping.Ledgers() {
-		of, after, err := kept.List(ctx, q, nil)
+		owners, err := []*ledger.Owner{nil}, error(nil)
+		if principal != nil { // each has an index
+			owners, err = kept.DB.Runs().Owners(ctx, *principal)
+		}
+		for _, owner := range owners {
+			list := *q
+			list.Owner = owner
+			of, after, e := kept.List(ctx, &list, nil)
+			page, next, err = append(page, of...), max(next, after), cmp.Or(err, e)
+		}
 		if err != nil {
 			unread = append(unread, Unread{kept.DB, err})
 		}
-		page, next = append(page, of...), max(next, after)
 	}
-	// What comes after the end of one database's page is of the following page, also if it is in another database.
+	// What comes after the end of one page is of the following page, also if it is of another one.
 	page = slices.DeleteFunc(page, func(e *ledger.Entry) bool { return e.ID < next })
 	slices.SortFunc(page, func(a, b *ledger.Entry) int { return strings.Compare(b.ID, a.ID) })
 	if len(page) > q.Limit {

@@ -39,22 +39,21 @@ func (r *Runs) List(ctx context.Context, q *ledger.Query) (page []*ledger.Entry,
 	return page, next, err
 }
 
-// list returns the statement of a list, and how many entries it looks at. It looks at them in the order of an index: of their owner, or of all owners; or at
-// all that are open. Of those that fit it reads the page, one more, and the last one it has looked at, and says how many that is.
+// list returns the statement of a list, and how many entries it looks at. It looks at them in the order of an index: of their owner, of all owners, or of what did not
+// complete; or at all that are open. Of those that fit it reads the page, one more, and the last one it has looked at, and says how many that is.
 func list(q *ledger.Query) (text string, looks int, args arguments) {
 	args, looks = arguments{[]byte(cmp.Or(q.Before, "\xff")), 0, q.Limit + 1}, q.Limit+1 // 0xff comes after all ids
 	id, of, fits := "substr(id, 1)", "", args.in("front", values(q.Fronts)...)+args.in("state", values(q.States)...)
 	if q.Operator.Skill != "" {
 		fits += args.in("skill", []byte(q.Operator.Skill))
 	}
-	if q.Operator.Principal != nil {
-		fits += args.in("owner", []byte(*q.Operator.Principal))
-	}
 	switch {
 	case q.Owner != nil:
 		id, of = "id", args.in("realm", []byte(q.Owner.Realm))+args.in("owner", []byte(q.Owner.Principal))
 	case len(q.States) > 0 && !slices.ContainsFunc(q.States, ledger.State.Ended): // the open ones are few, and have an index
 		id, of, fits = "id", " AND state < {ended}"+fits, ""
+	case len(q.States) > 0 && slices.Min(q.States) > ledger.Completed: // so are those that did not complete
+		of = " AND state > {ended}"
 	}
 	if q.Operator.ID != "" {
 		of += args.in(id, []byte(q.Operator.ID))
@@ -66,6 +65,20 @@ func list(q *ledger.Query) (text string, looks int, args arguments) {
 	return "WITH w AS (SELECT realm AS r, owner AS o, id AS i, CASE WHEN NOT " + isOver + fits + " THEN TRUE ELSE FALSE END AS fits FROM runs WHERE " + id + " < $1" + of +
 		" ORDER BY " + id + " DESC LIMIT $2), p AS (SELECT * FROM w WHERE fits OR i = (SELECT i FROM w ORDER BY i LIMIT 1) ORDER BY i DESC LIMIT $3) " +
 		"SELECT " + entryResult + ", fits, (SELECT count(*) FROM w) FROM p JOIN runs ON realm = r AND owner = o AND id = i ORDER BY i DESC", looks, args
+}
+
+// nextRealm selects the realm after another one that has entries.
+const nextRealm = "SELECT realm FROM runs WHERE realm > $1 ORDER BY realm LIMIT 1"
+
+// Owners returns the owner that a principal is in each realm that has entries: these are few.
+func (r *Runs) Owners(ctx context.Context, principal string) (all []*ledger.Owner, err error) {
+	realm := []byte{}
+	for more := true; more; {
+		if more, err = r.db.session(reading).row(ctx, []any{&realm}, nextRealm, realm); more {
+			all = append(all, &ledger.Owner{Realm: string(realm), Principal: principal})
+		}
+	}
+	return all, err
 }
 
 // arguments are those of a statement.
@@ -98,7 +111,7 @@ func values[V any](list []V) []any {
 	return all
 }
 
-// Read executes a statement that only reads, for numbers.
+// Read executes a statement that only reads, for operators.
 func (r *Runs) Read(ctx context.Context, each func(*sql.Rows) error, text string, args ...any) error {
 	return r.db.session(reading).query(ctx, each, text, args...)
 }

@@ -87,9 +87,8 @@ type Query struct {
 
 // Selection selects entries of all owners; its zero fields select all.
 type Selection struct {
-	ID        string
-	Principal *string
-	Skill     string // the name under which it is listed
+	ID    string
+	Skill string // the name under which it is listed
 }
 
 // Usage is how much is stored.

@@ -309,7 +309,7 @@ func (s *Store) List(ctx context.Context, q *ledger.Query) (page []*ledger.Entry
 
 // Selects reports whether an entry is selected.
 func Selects(s *ledger.Selection, e *ledger.Entry) bool {
-	return (s.ID == "" || e.ID == s.ID) && (s.Principal == nil || e.Owner.Principal == *s.Principal) && (s.Skill == "" || e.Skill == s.Skill)
+	return (s.ID == "" || e.ID == s.ID) && (s.Skill == "" || e.Skill == s.Skill)
 }
 
 func statement2[A, B any](ctx context.Context, s *Store, name string, do func() (A, B)) (a A, b B, err error) {

@@ -29,6 +29,7 @@ CREATE INDEX runs_open ON runs (follower, realm, expires) INCLUDE (front, state,
 CREATE INDEX runs_expires ON runs (expires) WHERE state >= {ended};
 CREATE INDEX runs_label ON runs (realm, owner, at, id) WHERE stage IS NOT NULL;
 CREATE INDEX runs_listed ON runs (substr(id, 1)); -- for the operator; an expression, since the lists of owners must not use it
+CREATE INDEX runs_failed ON runs (substr(id, 1)) WHERE state > {ended}; -- the same of those that did not complete
 
 CREATE TABLE outputs (
 	realm  bytea NOT NULL,
