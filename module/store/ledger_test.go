@@ -313,7 +313,7 @@ func TestBoundsOfProcesses(t *testing.T) {
 				t.Error(failure)
 			}
 			late := &ledger.Entry{Owner: owner, ID: task.ID[:35] + "x", State: ledger.Completed, Label: task.Label}
-			if _, err := (ledger.Viewed{Ledger: members[0].Ledger}).Record(late); err != nil {
+			if _, err := (ledger.Viewed{Ledger: members[0].Ledger}).Keep(t.Context(), late); err != nil {
 				t.Error(err)
 			}
 			if u, err := members[0].db.Runs().Count(t.Context(), &owner); err != nil || u.Entries != 10 {

@@ -21,7 +21,7 @@ import (
 func (s *submission) answer(wait bool) (jsontext.Value, *jsonrpc.Error) {
 	r := s.request
 	var err error
-	if !s.isReply(s.newest.Load()) { // before the client hears of it
+	if !s.replies.Load() { // before the client hears of it
 		err = s.show(r.ctx)
 	}
 	t := s.newest.Load()
@@ -42,7 +42,7 @@ func (s *submission) answer(wait bool) (jsontext.Value, *jsonrpc.Error) {
 		}
 		return nil, fault
 	}
-	if s.isDraft.Load() {
+	if s.replies.Load() {
 		s.drop()
 		return wire.AppendMessageResult(nil, r.version, reply(t), t), nil
 	}
@@ -132,8 +132,10 @@ func (s *submission) answered(state task.State) {
 
 // isReply reports whether the output of a task is the answer itself, without a task.
 func (s *submission) isReply(t *task.Task) bool {
-	return s.first && t.Artifact != nil && t.Status.State == task.Completed && !s.send.Immediately && s.request.version != wire.V01 &&
+	is := s.first && t.Artifact != nil && t.Status.State == task.Completed && !s.send.Immediately && s.request.version != wire.V01 &&
 		slices.Contains(s.front.Options.ReplyMessage, t.Skill)
+	s.replies.Store(is)
+	return is
 }
 
 // reply returns the output of a task as a message.

@@ -213,7 +213,7 @@ func isUnshown(f *run.Failure) bool {
 
 // untold returns the failure of a call whose task goes on, but can't be shown to the client because the database has failed.
 func untold(v wire.Version, t *task.Task, err error) *run.Failure {
-	if errors.Is(err, errLost) {
+	if errors.Is(err, ledger.ErrLost) {
 		return &run.Failure{
 			Kind: run.Internal, Phase: run.PhaseResult, By: run.Bridge, Executed: run.ExecutedYes, Cause: err,
 			Message: "The bridge can't store tasks at the moment, and too much waits for that already, so how the task " + t.ID + " ends may be lost. " +

@@ -130,105 +130,42 @@ func (s *submission) join(waits bool) (result jsontext.Value, fault *jsonrpc.Err
 	return result, fault
 }
 
-// errLost says that a task of a run could not be written, and that too much waits for that already.
-var errLost = errors.New("the task is lost")
-
-// keep makes a task in the ledger the one of this submission.
+// keep makes a task the one of this submission.
 func (s *submission) keep(t *task.Task) {
 	s.newest.Store(t)
 	s.Attend(s.front.Ledger.Ledger, t.Entry)
-	s.isDraft.Store(false)
 }
 
 // advance gives the task the state of its run. If it can't be written, the task stays as it is here, and the ledger asks about the run again.
-func (s *submission) advance(ctx context.Context, o *run.Run) {
+func (s *submission) advance(o *run.Run) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	if s.isDraft.Load() {
-		// It is written when its run is accepted or has ended.
-		t, err := s.front.AdvanceDraft(s.newest.Load(), o)
-		if err != nil {
-			return
-		}
-		s.newest.Store(t)
-		if !s.isReply(t) {
-			_ = s.write(ctx)
-		}
-		return
-	}
 	s.Write(!o.GoesOn(), func() {
-		if t := s.front.Learn(s.newest.Load(), o); t != nil {
+		if t := s.front.Learn(s.newest.Load(), o, s.isReply); t != nil {
 			s.newest.Store(t)
 		}
 	})
 }
 
-// show writes the task into the ledger, so that its client can hear of it. A client hears of the end of a run also if the ledger writes it later.
+// show makes sure that the task is in the ledger, so that its client can hear of it. A client hears of the end of a run also if the ledger writes it later.
 func (s *submission) show(ctx context.Context) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	e := s.newest.Load().Entry
-	if s.isDraft.Load() || s.lost != nil || e.Version > 0 || e.State.Ended() {
-		return s.write(ctx)
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
-	defer cancel()
-	_, err := s.front.Ledger.Change(ctx, e.Identity(), func(*ledger.Entry) error { return ledger.ErrUnchanged })
-	if errors.Is(err, ledger.ErrEnded) {
-		err = nil
-	}
-	return err
-}
-
-// write is show for those who hold the lock.
-func (s *submission) write(ctx context.Context) error {
-	if !s.isDraft.Load() {
-		return s.lost
-	}
 	t := s.newest.Load()
-	if t.Status.State.Interrupted() && t.Ref.ExecutionID == "" {
-		return s.insert(ctx, t)
+	if t.Entry.Version > 0 {
+		return nil
 	}
 	var err error
-	s.Write(t.Entry.State.Ended(), func() {
-		var now *ledger.Entry
-		switch now, err = s.front.Ledger.Record(t.Entry); {
-		case now == nil:
-			s.lost = errors.Join(errLost, err)
-			err = s.lost
-		case now.State.Ended():
-			err = nil
-		}
-		if now != nil && now != t.Entry {
-			own := *t
-			own.Entry = now
-			t = s.front.Of(now, &own)
-		}
-		s.keep(t)
-	})
+	s.Write(t.Entry.State.Ended(), func() { t, err = s.front.Keep(ctx, t) })
+	if err == nil {
+		s.newest.Store(t)
+	}
 	return err
 }
-
-// insert is write for a task that asks its client, for which nothing was executed: if it can't be written, the client sends the message again.
-func (s *submission) insert(ctx context.Context, t *task.Task) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
-	defer cancel()
-	if _, failure := s.front.Ledger.Insert(ctx, t.Entry); failure != nil {
-		if again := s.front.Ledger.Place(ctx, &ledger.Entry{Owner: t.Owner}, 0); again != nil { // Insert has given its place back
-			return task.NoPlace(again)
-		}
-		return task.NoPlace(failure)
-	}
-	s.keep(t)
-	return nil
-}
-
-// writeTimeout is how long the answer to a message waits until its task is written.
-const writeTimeout = 2 * time.Second
 
 // drop gives back the place of a task that is not in the ledger, and that its client does not get.
 func (s *submission) drop() {
-	if s.isDraft.Swap(false) {
-		s.front.Ledger.Unplace(s.newest.Load().Entry)
+	if e := s.newest.Load().Entry; e.Version == 0 {
+		s.front.Ledger.Drop(e)
 	}
 }

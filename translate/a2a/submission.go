@@ -53,9 +53,8 @@ type submission struct {
 type taskRun struct {
 	ledger.Call
 	newest  atomic.Pointer[task.Task] // the newest version of the task that is known here
-	isDraft atomic.Bool               // the task is not in the ledger yet: no client knows it, and a short run is written once
+	replies atomic.Bool               // the newest version is answered as a message, and is not in the ledger
 	writing sync.Mutex                // held while the task is written
-	lost    error                     // why the task is not in the ledger, and will not be
 }
 
 var _ translate.Preparation = (*submission)(nil)
@@ -100,7 +99,7 @@ func (s *submission) follow(ctx context.Context, x translate.Execution, news fun
 		case !s.invoked:
 			s.refuse(ctx, r)
 		case news(r):
-			s.advance(ctx, r)
+			s.advance(r)
 		}
 		return s.invoked
 	})
@@ -132,7 +131,7 @@ func (s *submission) finish(ctx context.Context, bug *run.Failure) {
 	switch {
 	case bug == nil:
 	case s.task != nil && s.invoked:
-		s.advance(ctx, &run.Run{Failure: bug})
+		s.advance(&run.Run{Failure: bug})
 	case !s.isMade():
 		s.fault = s.request.failureError(bug)
 	}
@@ -299,7 +298,7 @@ func (s *submission) make(ctx context.Context, complete func(*task.Task)) *run.F
 	}
 	if err == nil {
 		if err = s.attach(ctx, cursor); err != nil { // it prevents the invocation
-			s.advance(ctx, &run.Run{Failure: notKept(err)})
+			s.advance(&run.Run{Failure: notKept(err)})
 		}
 	}
 	switch {
@@ -336,22 +335,18 @@ func (s *submission) begin(ctx context.Context, set func(*task.Task)) error {
 		return err
 	}
 	for range 3 {
-		if err := task.NoPlace(f.Ledger.Place(ctx, e, 0)); err != nil {
-			return err
-		}
-		t.ID, t.Entry = e.ID, e
+		var present *ledger.Entry
+		var failure *run.Failure
 		if s.late {
-			s.task = t
-			s.newest.Store(t)
-			s.isDraft.Store(true)
-			r.changed(ctx, taskMade, t, "", "")
-			return nil
+			failure = f.Ledger.Draft(ctx, e)
+		} else {
+			present, failure = f.Ledger.Add(ctx, e, 0)
 		}
-		present, failure := f.Ledger.Insert(ctx, e)
 		switch {
 		case failure != nil:
 			return task.NoPlace(failure)
 		case present == nil:
+			t.ID, t.Entry = e.ID, e
 			s.task = t
 			s.keep(t)
 			r.changed(ctx, taskMade, t, "", "")
@@ -426,6 +421,7 @@ func (s *submission) refuse(ctx context.Context, r *run.Run) {
 	if problem == nil && first && !later {
 		if err := s.show(ctx); err != nil {
 			problem = notKept(err)
+			s.drop()
 		}
 	}
 	if problem != nil && !s.taken {

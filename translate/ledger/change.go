@@ -15,6 +15,8 @@ import (
 var (
 	// ErrEnded is the error for a change of an entry that has ended.
 	ErrEnded = errors.New("the run has ended")
+	// ErrLost is the error for a draft that could not be written, while too much waits for that already.
+	ErrLost = errors.New("the run is lost")
 	// ErrUnchanged is what a function returns to [Ledger.Change] that changes nothing. It is not returned to the caller.
 	ErrUnchanged = errors.New("nothing is to be changed")
 )
@@ -57,7 +59,7 @@ func (l *Ledger) change(ctx context.Context, id Identity, decide func(next *Entr
 				return nil, err
 			}
 		}
-		if e.State.Ended() {
+		if e.State.Ended() && e.Version > 0 {
 			l.learn(e, false)
 			return e, ErrEnded
 		}
@@ -73,8 +75,13 @@ func (l *Ledger) change(ctx context.Context, id Identity, decide func(next *Entr
 		if len(whole) > MaxInline {
 			apart, next.Outcome, next.Apart = whole, nil, int64(len(whole))
 		}
-		ok, err := l.store.Change(ctx, &next, apart, time.Duration(l.keep.Load()))
+		ok, err := l.put(ctx, &next, apart)
 		if err != nil {
+			if e.Version == 0 { // it is not known whether the store has it
+				l.mu.Lock()
+				n.entry = nil
+				l.mu.Unlock()
+			}
 			return e, err
 		}
 		if ok {
@@ -82,11 +89,38 @@ func (l *Ledger) change(ctx context.Context, id Identity, decide func(next *Entr
 				l.usage.end(id.Owner, int64(len(whole)), true)
 			}
 			l.learn(&next, true)
-			l.store.Announce([]string{id.ID})
+			if e.Version > 0 {
+				l.store.Announce([]string{id.ID})
+			}
 			return &next, nil
 		}
 		e = nil
 	}
+}
+
+// put writes the next version of an entry, the first one of a draft by a claim. An outcome is stored apart by a change only.
+func (l *Ledger) put(ctx context.Context, next *Entry, apart []byte) (ok bool, err error) {
+	keep := time.Duration(l.keep.Load())
+	if next.Version == 0 {
+		first := next
+		if apart != nil {
+			first = new(*next)
+			first.State, first.Apart = Submitting, 0
+		}
+		if _, err = Insist(ctx, func(ctx context.Context) error {
+			_, err := l.store.Claim(ctx, first, keep, l.usage.most())
+			if errors.Is(err, ErrTooMany) { // because of other processes; the run is kept even if nothing makes place
+				l.usage.outdate(first.Owner)
+				_ = l.place(ctx, first, 0)
+				_, err = l.store.Claim(ctx, first, keep, Bounds{})
+			}
+			return err
+		}); err != nil || apart == nil {
+			return err == nil, err
+		}
+		next.Version = first.Version
+	}
+	return l.store.Change(ctx, next, apart, keep)
 }
 
 // Cancel ends a run that was accepted, or that waits, as canceled. It returns the newest version: the run may have ended in another way before.
@@ -146,7 +180,13 @@ func (l *Ledger) write(known *Entry, decide func(next *Entry) error) (*Entry, er
 		return e, nil
 	}
 	l.follow(&next, e)
-	l.writeLater(&unwritten{&next, decide, first == nil && e.State.Followed() && next.State.Ended() && !next.Single, first})
+	if first == nil && e.Version == 0 {
+		first = e
+	}
+	isKept := l.writeLater(&unwritten{&next, decide, first == nil && e.State.Followed() && next.State.Ended() && !next.Single, first})
+	if first != nil && !isKept {
+		return nil, ErrLost
+	}
 	return &next, nil
 }
 

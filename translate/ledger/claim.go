@@ -21,7 +21,7 @@ func (l *Ledger) Add(ctx context.Context, e *Entry, most int64) (present *Entry,
 	if known := l.pending.named(e.Owner, e.Key); known != nil {
 		return known, nil
 	}
-	if failure = (Viewed{l}).Place(ctx, e, most); failure != nil {
+	if failure = l.place(ctx, e, most); failure != nil {
 		if e.Key != nil && failure.Limit != nil { // a run that is kept already needs no place
 			if present, _ = l.Named(ctx, e.Owner, e.Key); present != nil {
 				failure = nil
@@ -29,7 +29,39 @@ func (l *Ledger) Add(ctx context.Context, e *Entry, most int64) (present *Entry,
 		}
 		return present, failure
 	}
-	return Viewed{l}.Insert(ctx, e)
+	present, err := l.claim(ctx, e)
+	if err != nil || present != nil || e.State.Ended() {
+		l.usage.end(e.Owner, int64(len(e.Outcome)), err == nil && present == nil)
+	}
+	switch {
+	case errors.Is(err, ErrTooMany): // because of other processes
+		l.usage.outdate(e.Owner)
+		return l.Add(ctx, e, 0)
+	case err != nil:
+		return nil, NotKept(err)
+	case present == nil:
+		l.learn(e, true)
+	}
+	return present, nil
+}
+
+// place gives an entry its id and a place.
+func (l *Ledger) place(ctx context.Context, e *Entry, most int64) *run.Failure {
+	if e.ID == "" {
+		e.ID = l.ids.Next(time.Now())
+	}
+	e.Ref.Kept = e.ID
+	if _, err := Insist(ctx, func(ctx context.Context) error { return l.usage.load(ctx, e.Owner) }); err != nil {
+		return NotKept(err)
+	}
+	failure := l.usage.begin(ctx, e.Owner, most)
+	if failure != nil && e.Label.State != 0 { // the oldest ended ones of the owner make place
+		if n, err := l.store.Evict(ctx, e.Owner, l.usage.evicts(e.Owner)); err == nil && n > 0 {
+			l.usage.outdate(e.Owner)
+			failure = l.usage.begin(ctx, e.Owner, most)
+		}
+	}
+	return failure
 }
 
 // claim sends a claim until the store answers. If the call ends before, the claim is deleted in the background, and only then is its key free.

@@ -178,7 +178,7 @@ func (l *lives) OnChange(known *Entry, tell func(*Entry)) (stop func()) {
 			n.entry, n.poll.missed = known, l.missed
 		}
 	}
-	l.fresh = true
+	l.fresh = l.fresh || known.Version > 0 // else it is not stored
 	l.hurry(n)
 	newer := n.entry
 	l.mu.Unlock()
@@ -307,7 +307,7 @@ func (l *instance) look(ids []string) {
 	l.mu.Lock()
 	if ids == nil {
 		for id, n := range l.all {
-			if len(n.watches) > 0 {
+			if len(n.watches) > 0 && n.version > 0 {
 				known[id] = n.version
 				if n.entry != nil && n.entry.State.Followed() && !l.Follows(n.entry) && len(elsewhere) < mostWanted {
 					elsewhere = append(elsewhere, id.ID)

@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -137,95 +136,33 @@ func (l Viewed) IsReachable() bool {
 	return time.Since(l.renewed) < renewEvery+renewTimeout
 }
 
-// Place gives an entry its id and a place. Then call Insert or Unplace.
-func (l Viewed) Place(ctx context.Context, e *Entry, most int64) *run.Failure {
-	e.ID = l.NewID()
-	e.Ref.Kept = e.ID
-	return l.place(ctx, e, most)
-}
+// Draft gives an entry without a key its id and a place, but the store only gets what the first [Viewed.Write] makes of it, or [Viewed.Keep]: a run that ends
+// at once is written once. Until then, its caller attends it.
+func (l Viewed) Draft(ctx context.Context, e *Entry) *run.Failure { return l.place(ctx, e, 0) }
 
-// place gives an entry a place.
-func (l Viewed) place(ctx context.Context, e *Entry, most int64) *run.Failure {
-	if _, err := Insist(ctx, func(ctx context.Context) error { return l.usage.load(ctx, e.Owner) }); err != nil {
-		return NotKept(err)
-	}
-	failure := l.usage.begin(ctx, e.Owner, most)
-	if failure != nil && e.Label.State != 0 { // the oldest ended ones of the owner make place
-		if n, err := l.store.Evict(ctx, e.Owner, l.usage.evicts(e.Owner)); err == nil && n > 0 {
-			l.usage.outdate(e.Owner)
-			failure = l.usage.begin(ctx, e.Owner, most)
-		}
-	}
-	return failure
-}
-
-// Record is Insert for an entry without a key whose run was begun before: if the store fails, this instance answers with it from memory, and writes it later.
-// It returns the newest version. With an error it is not written; nil: too much waits for that already.
-func (l Viewed) Record(e *Entry) (*Entry, error) {
-	first := e
-	if len(e.Outcome) > MaxInline { // it is stored apart, by a change
-		first = new(*e)
-		first.Outcome, first.State = nil, Submitting
-	}
-	whole := func(next *Entry) error {
-		if next.State == e.State && bytes.Equal(next.Notes, e.Notes) {
+// Keep returns when a version of a draft is stored, or waits to be written as the end of its run, and the newest version. With an error, the version is written
+// later, unless [Viewed.Drop] forgets it.
+func (l Viewed) Keep(ctx context.Context, e *Entry) (*Entry, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	defer cancel()
+	defer l.OnChange(e, func(*Entry) {})()
+	now, err := l.write(e, func(next *Entry) error {
+		if next.Version > 0 {
 			return ErrUnchanged
 		}
-		next.Skill, next.Ref, next.State, next.Notes, next.Label, next.Outcome = e.Skill, e.Ref, e.State, e.Notes, e.Label, e.Outcome
 		return nil
+	})
+	if err == nil {
+		now, err = l.Change(ctx, e.Identity(), func(*Entry) error { return ErrUnchanged })
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
-	defer cancel()
-	if _, err := Insist(ctx, func(ctx context.Context) error {
-		first.Follower = l.store.Instance()
-		_, err := l.store.Claim(ctx, first, time.Duration(l.keep.Load()), l.usage.most())
-		if errors.Is(err, ErrTooMany) { // because of other processes; the run is kept even if nothing makes place
-			l.usage.outdate(e.Owner)
-			_ = l.place(ctx, first, 0)
-			_, err = l.store.Claim(ctx, first, time.Duration(l.keep.Load()), Bounds{})
-		}
-		return err
-	}); err != nil {
-		l.trouble(err)
-		first.Version = 0 // it is not known
-		if !l.writeLater(&unwritten{e, whole, false, first}) {
-			e = nil
-		}
-		return e, err
+	if errors.Is(err, ErrEnded) {
+		err = nil
 	}
-	if first.State.Ended() {
-		l.usage.end(e.Owner, int64(len(e.Outcome)), true)
-	}
-	_, leave := l.use(e.Identity(), 0)
-	defer leave()
-	l.learn(first, true)
-	if first != e {
-		return l.write(first, whole)
-	}
-	return e, nil
+	return now, err
 }
 
-// Unplace gives back the place of an entry that is not inserted.
-func (l Viewed) Unplace(e *Entry) { l.usage.end(e.Owner, 0, false) }
-
-// Insert is [Ledger.Add] for an entry that has a place.
-func (l Viewed) Insert(ctx context.Context, e *Entry) (present *Entry, failure *run.Failure) {
-	present, err := l.claim(ctx, e)
-	if err != nil || present != nil || e.State.Ended() {
-		l.usage.end(e.Owner, int64(len(e.Outcome)), err == nil && present == nil)
-	}
-	switch {
-	case errors.Is(err, ErrTooMany): // because of other processes
-		l.usage.outdate(e.Owner)
-		if failure = l.place(ctx, e, 0); failure != nil {
-			return nil, failure
-		}
-		return l.Insert(ctx, e)
-	case err != nil:
-		return nil, NotKept(err)
-	case present != nil:
-		return present, nil
-	}
-	l.learn(e, true)
-	return nil, nil
+// Drop forgets a draft that is not stored, and gives its place back.
+func (l Viewed) Drop(e *Entry) {
+	l.usage.end(e.Owner, 0, false)
+	l.pending.done(e.Identity(), nil, nil)
 }

@@ -3,7 +3,6 @@ package task
 import (
 	"cmp"
 	"errors"
-	"slices"
 	"strings"
 	"time"
 
@@ -94,30 +93,25 @@ func (f *Tasks) progress(m *made, o *run.Run, wanted func(*Task) bool) func(next
 	}
 }
 
-// Learn gives a task the state of its run. It returns the newest version, if the task could be changed.
-func (f *Tasks) Learn(t *Task, o *run.Run) *Task {
-	var m made
-	e, err := f.Ledger.Write(t.Entry, f.progress(&m, o, nil))
-	if e == nil || err != nil && !errors.Is(err, ledger.ErrEnded) {
+// Learn gives a task the state of its run. It returns the newest version, if the task could be changed. A draft for which isReply holds then is not written.
+func (f *Tasks) Learn(t *Task, o *run.Run, isReply func(*Task) bool) *Task {
+	m := made{known: t}
+	progress, reply := f.progress(&m, o, nil), false
+	e, err := f.Ledger.Write(t.Entry, func(next *ledger.Entry) error {
+		err := progress(next)
+		if reply = err == nil && next.Version == 0 && isReply(m.task); reply {
+			return ledger.ErrUnchanged
+		}
+		return err
+	})
+	switch {
+	case reply:
+		return m.task
+	case e == nil || err != nil && !errors.Is(err, ledger.ErrEnded):
 		return nil
 	}
 	now, _ := m.of(f, e)
 	return now
-}
-
-// AdvanceDraft returns a task that is not in the ledger yet with the state of its run.
-func (f *Tasks) AdvanceDraft(draft *Task, o *run.Run) (*Task, error) {
-	t, said, e := new(*draft), *o, &ledger.Entry{Owner: draft.Owner, ID: draft.ID}
-	t.Event, t.News, t.Entry = 0, slices.Clone(t.News), e
-	outcome := f.kept(t, &said)
-	f.Give(t, &said, f.Ledger.Now())
-	if err := t.Begin(e); err != nil {
-		return nil, err
-	}
-	if e.State.Ended() {
-		e.Outcome, e.State = outcome, stateOfEntry(e.State, &said)
-	}
-	return t, nil
 }
 
 // stateOfEntry returns how a run has ended, for those who don't read tasks.

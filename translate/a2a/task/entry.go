@@ -44,9 +44,14 @@ func (t *Task) Begin(e *ledger.Entry) error {
 }
 
 // Change makes an entry the next version of its task, and returns the task, which must not be changed any more. It has no new outcome yet.
-func Change(e *ledger.Entry, change func(*Task) error) (*Task, error) {
-	t, err := decode(e)
-	if err != nil {
+func Change(e *ledger.Entry, change func(*Task) error) (*Task, error) { return changed(e, nil, change) }
+
+// changed is Change with a version that is known already; nil: none is.
+func changed(e *ledger.Entry, known *Task, change func(*Task) error) (t *Task, err error) {
+	if known != nil && known.isOf(e) {
+		own := *known
+		own.Entry, own.Ref, t = e, e.Ref, &own
+	} else if t, err = decode(e); err != nil {
 		return nil, err
 	}
 	t.News = nil
@@ -55,6 +60,11 @@ func Change(e *ledger.Entry, change func(*Task) error) (*Task, error) {
 	}
 	t.number(e.Version + 1)
 	return t, t.into(e)
+}
+
+// isOf reports whether the notes of an entry are those of the task.
+func (t *Task) isOf(e *ledger.Entry) bool {
+	return t.Entry.State.Ended() == e.State.Ended() && bytes.Equal(t.Entry.Notes, e.Notes)
 }
 
 // IsPushed reports whether webhooks may have been set for the task of an entry, without decoding it. The notes have this also if a client has written it

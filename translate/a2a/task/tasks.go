@@ -81,12 +81,6 @@ func (f *Tasks) leave(key version) {
 	}
 }
 
-// Of returns a task as those who read its entry have it.
-func (f *Tasks) Of(e *ledger.Entry, t *Task) *Task {
-	t, _ = f.of(e, func() (*Task, error) { return t, nil })
-	return t
-}
-
 // Read returns the task of an entry with its artifact. Before a long one is read from the database, reserve is called with its size. If it fails, the error is
 // [run.ErrNoRoom].
 func (f *Tasks) Read(ctx context.Context, e *ledger.Entry, reserve func(size int64) bool) (*Task, error) {
@@ -118,13 +112,15 @@ func (f *Tasks) Given(e *ledger.Entry) (*ledger.Entry, error) {
 
 // made is the task that a change has made, which is called again if another one came first.
 type made struct {
+	known *Task // a version that need not be decoded; nil: none is known
+
 	mu   sync.Mutex
 	task *Task
 }
 
 // change makes the next version of a task.
 func (m *made) change(next *ledger.Entry, change func(*Task) error) error {
-	t, err := Change(next, change)
+	t, err := changed(next, m.known, change)
 	if err == nil {
 		m.mu.Lock()
 		defer m.mu.Unlock()
@@ -139,11 +135,22 @@ func (m *made) of(f *Tasks, e *ledger.Entry) (*Task, error) {
 	t := m.task
 	m.mu.Unlock()
 	return f.of(e, func() (*Task, error) {
-		if t == nil || t.Entry != e {
+		if t == nil || t.Entry != e && !t.isOf(e) {
 			return FromEntry(e, nil)
 		}
-		return t, nil
+		own := *t
+		own.Entry = e
+		return &own, nil
 	})
+}
+
+// Keep is [ledger.Viewed.Keep].
+func (f *Tasks) Keep(ctx context.Context, t *Task) (*Task, error) {
+	e, err := f.Ledger.Keep(ctx, t.Entry)
+	if err != nil {
+		return nil, err
+	}
+	return (&made{task: t}).of(f, e)
 }
 
 // Change changes a task that has not ended. The error is [ledger.ErrEnded] if it has.
@@ -153,7 +160,7 @@ func (f *Tasks) Change(ctx context.Context, t *Task, change func(*Task) error) (
 
 // change changes the entry of a task.
 func (f *Tasks) change(ctx context.Context, t *Task, decide func(*ledger.Entry, *made) error) (*Task, error) {
-	var m made
+	m := made{known: t}
 	e, err := f.Ledger.Change(ctx, t.Entry.Identity(), func(next *ledger.Entry) error {
 		size := len(next.Notes)
 		if err := decide(next, &m); err != nil {
