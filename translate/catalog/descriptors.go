@@ -42,6 +42,6 @@ func ReadDescriptors(ctx context.Context, entries []*Entry, most int64) []*run.F
 			lanes[i] = discovery.LaneOf(e.listed.descriptor, e.listed.ID, s.Kind == RegistrySource)
 		}
 	}
-	entries[0].Section().Stalls.Read(ctx, lanes, most > 0, read) // if not all are read, the first ones
+	entries[0].Section().Stalls.Read(ctx, lanes, read)
 	return failures
 }

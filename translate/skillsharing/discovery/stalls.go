@@ -12,7 +12,7 @@ import (
 const (
 	indexPatience = 5 * time.Second        // for the indexes
 	lanePatience  = 3 * time.Second        // for the next descriptor of a lane
-	briefPatience = time.Second            // the same, if other lanes wait for their turn; and for the first one, if many lanes have stalled
+	briefPatience = time.Second            // the same, if many lanes of the source have stalled
 	wholePatience = 10 * time.Second       // for all descriptors
 	tiredPatience = 2 * time.Second        // for all descriptors, after a list has waited that long
 	leastPatience = 250 * time.Millisecond // for what has stalled
