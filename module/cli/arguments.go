@@ -66,8 +66,8 @@ func ReadArguments(text string, stdin io.Reader) (Arguments, error) {
 		return Arguments{}, fmt.Errorf("--args: %w", err)
 	}
 	value := jsontext.Value(bytes.TrimSpace(raw))
-	if fault := jsonFault(raw); fault != "" {
-		return Arguments{}, fmt.Errorf("--args is not valid JSON: %s; write '{…}', @file, or - for standard input", fault)
+	if err := json.Unmarshal(value, new(jsontext.Value)); err != nil {
+		return Arguments{}, fmt.Errorf("--args is not valid JSON: %w; write '{…}', @file, or - for standard input", err)
 	}
 	if value.Kind() != '{' {
 		return Arguments{}, errors.New("--args is not a JSON object, such as {\"text\": \"…\"}")
@@ -77,31 +77,6 @@ func ReadArguments(text string, stdin io.Reader) (Arguments, error) {
 
 // Object returns the value of --args.
 func (a Arguments) Object() jsontext.Value { return a.whole }
-
-// jsonFault returns why and where a text is not one JSON value; empty: it is one.
-func jsonFault(text []byte) string {
-	decoder := jsontext.NewDecoder(bytes.NewReader(text))
-	_, err := decoder.ReadValue()
-	if err == nil {
-		if _, err = decoder.ReadToken(); errors.Is(err, io.EOF) {
-			return ""
-		}
-		if err == nil {
-			err = errors.New("there is data after the value")
-		}
-	}
-	at, reason := decoder.InputOffset(), err
-	if syntax, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
-		at, reason = syntax.ByteOffset, syntax.Err
-	}
-	if errors.Is(reason, io.EOF) {
-		return "it is empty"
-	}
-	before := text[:min(int(at), len(text))]
-	line := 1 + bytes.Count(before, []byte{'\n'})
-	column := 1 + utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:])
-	return fmt.Sprintf("line %d, column %d: %v", line, column, reason)
-}
 
 // object returns the arguments as a JSON object. The value of key=value is a string if the input
 // accepts strings or is unknown, otherwise JSON.

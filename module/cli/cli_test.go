@@ -344,25 +344,6 @@ func TestDenied(t *testing.T) {
 	}
 }
 
-func TestJSONFault(t *testing.T) {
-	for text, want := range map[string]string{
-		`{"a":1}`:          "",
-		" {} \n":           "",
-		"":                 "it is empty",
-		" \n":              "it is empty",
-		`{"a":1,}`:         "line 1, column 8: ",
-		"{\n \"é\": tru}":  "line 2, column 10: ",
-		`{} {}`:            "line 1, column ",
-		`{"a":1,"a":2}`:    "line 1, column ",
-		"{\"a\":\"\xff\"}": "line 1, column ",
-		`{"a":`:            "line 1, column 6: unexpected EOF",
-	} {
-		if got := jsonFault([]byte(text)); !strings.HasPrefix(got, want) || want == "" && got != "" {
-			t.Errorf("%q: %q, want %q", text, got, want)
-		}
-	}
-}
-
 // TestTableIsBounded: a long cell does not widen the rows of other entries, and moves nothing: it has a line of its own.
 func TestTableIsBounded(t *testing.T) {
 	var out bytes.Buffer

@@ -277,7 +277,7 @@ func (e *Endpoint) next(r *refusal) string {
 	case r.Next == run.NextAuthenticate && e.Authorized:
 		return "check the user name and the password, or the token, for the bridge"
 	case r.Next == run.NextAuthenticate:
-		return "authenticate to the bridge: with --user, --basic-env, --bearer-env or --token"
+		return "authenticate to the bridge: with --bearer-env or --basic-env"
 	case r.RunToken != "" && r.Next == run.NextFollowRun:
 		return "the run exists, do not start another; follow it: " + e.command("follow", r.RunToken)
 	case r.Next == run.NextFollowRun:

@@ -24,8 +24,7 @@ leave out the namespace, or use the id. Tool names are accepted, too.`
 	bridgeHelp = `
 
 With --bridge, the skills are those of a running bridge: the URL is that of its endpoint for the Skills Protocol. --bearer-env and --basic-env name the
-environment variable with a token, or with user:password; --user and --token have them in the command line, where other users of this machine can see them,
-unless the terminal asks for the password, or the token is in a file (@file). They are sent to that URL only: redirects are not followed.`
+environment variable with a token, or with user:password. They are sent to that URL only: redirects are not followed.`
 	statusHelp = `
 
 Exit status: 0 success, 1 wrong usage, no request was sent, 5 there is no result for another reason, or writing it failed, 130 interrupted.`
@@ -80,7 +79,7 @@ func withSkills(cmd *cobra.Command, least, most int, jsonUsage string, parse fun
 	})
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, begun string) (names []string, _ cobra.ShellCompDirective) {
 		isSkill := least > 0 && (c.URL == "" && len(args) == 1 || c.URL != "" && len(args) == 0)
-		if isSkill && c.Check() == nil && !c.Asks() {
+		if isSkill && c.Check() == nil {
 			ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
 			defer cancel()
 			cmd.SetContext(ctx)
@@ -127,7 +126,7 @@ func (r *providerFlags) actOnBridge(cmd *cobra.Command, screen *cli.Screen, c *r
 	ctx, stop := interruptible(cmd.Context())
 	defer stop()
 	return act(ctx, &cli.Endpoint{
-		Screen: screen, URL: c.URL, Do: do, Command: cmd.Root().Name(), Flags: append(flags, c.Shown()...), Authorized: len(c.Given()) > 0,
+		Screen: screen, URL: c.URL, Do: do, Command: cmd.Root().Name(), Flags: append(flags, c.Given()...), Authorized: len(c.Given()) > 0,
 	}), nil
 }
 
@@ -146,7 +145,7 @@ With --json, writes {"skills": [{"name", "tool_name", "version", "access", "capa
 {"error": {"code", "message", …}}.` + providerHelp + bridgeHelp + statusHelp,
 		Example: `  caddy skill-bridge list https://skills.example.com
   caddy skill-bridge list --query "translate text" https://skills.example.com
-  caddy skill-bridge list --usable --bridge https://bridge.example.com/rpc --user alice
+  BRIDGE_LOGIN=user:password caddy skill-bridge list --usable --bridge https://bridge.example.com/rpc --basic-env BRIDGE_LOGIN
   caddy skill-bridge list --json https://skills.example.com
   ACME_KEY=... caddy skill-bridge list --api-key-env ACME_KEY --private https://skills.example.com
   caddy skill-bridge list --allow-http --allow-networks 127.0.0.1 http://127.0.0.1:8081`,

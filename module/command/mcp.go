@@ -56,8 +56,7 @@ Both run in this process, without listening; the caller is the principal «local
 
 At most 64 requests are served at the same time; others wait. With --connect, a request that can't be sent, is refused or gets no answer of MCP is answered
 with an error. It is never sent twice, since it may have been executed. --bearer-env names the environment variable with a token for the bridge, --basic-env
-one with user:password. --user and --token have them in the command line, where other users of this machine can see them. They are sent to that URL only:
-redirects are not followed.` + providerHelp + `
+one with user:password. They are sent to that URL only: redirects are not followed.` + providerHelp + `
 
 Exit status: 0 standard input ended, the client has closed standard output, or the command was interrupted; requests that are in progress have 2 seconds to
 end. 1 wrong usage, 5 reading or writing failed.`,

@@ -14,7 +14,6 @@ import (
 	"unicode"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/setup"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/stdio"
@@ -27,8 +26,6 @@ type Connection struct {
 	URL      string
 	tokenEnv string // the variable with a bearer token
 	basicEnv string // the variable with user:password
-	user     string // name or name:password
-	token    string // a bearer token, or @ and the name of a file that has it
 }
 
 // AddFlags adds the flags about the connection. help is that of the flag with the URL.
@@ -37,37 +34,17 @@ func (c *Connection) AddFlags(cmd *cobra.Command, help string) {
 	f.StringVar(&c.URL, strings.TrimPrefix(c.Flag, "--"), "", help)
 	f.StringVar(&c.tokenEnv, "bearer-env", "", "Environment variable that contains the bearer token for "+c.Flag)
 	f.StringVar(&c.basicEnv, "basic-env", "", "Environment variable that contains user:password for "+c.Flag)
-	f.StringVar(&c.user, "user", "", "User name for "+c.Flag+"; the terminal asks for the password. In user:password, other users of this machine can see the password")
-	f.StringVar(&c.token, "token", "", "Bearer token for "+c.Flag+", or @file; other users of this machine can see a token that is written here")
 }
 
-// Given returns the flags about credentials that are set.
+// Given returns the flags about credentials that are set, with their values, as arguments of another command about the same bridge.
 func (c *Connection) Given() []string {
-	var flags []string
-	for _, f := range []struct{ name, value string }{{"--bearer-env", c.tokenEnv}, {"--basic-env", c.basicEnv}, {"--user", c.user}, {"--token", c.token}} {
+	var words []string
+	for _, f := range []struct{ name, value string }{{"--bearer-env", c.tokenEnv}, {"--basic-env", c.basicEnv}} {
 		if f.value != "" {
-			flags = append(flags, f.name)
+			words = append(words, f.name, f.value)
 		}
 	}
-	return flags
-}
-
-// Shown returns the flags for another command about the same bridge, without secrets.
-func (c *Connection) Shown() []string {
-	name, _, _ := strings.Cut(c.user, ":")
-	switch {
-	case c.tokenEnv != "":
-		return []string{"--bearer-env", c.tokenEnv}
-	case c.basicEnv != "":
-		return []string{"--basic-env", c.basicEnv}
-	case c.user != "":
-		return []string{"--user", name}
-	case strings.HasPrefix(c.token, "@"):
-		return []string{"--token", c.token}
-	case c.token != "":
-		return []string{"--token", "…"}
-	}
-	return nil
+	return words
 }
 
 const (
@@ -85,14 +62,11 @@ func (c *Connection) Check() error {
 	switch {
 	case len(given) > 0 && c.URL == "":
 		return fmt.Errorf("%s needs %s", given[0], c.Flag)
-	case len(given) > 1:
-		return fmt.Errorf("%s and %s exclude each other", given[0], given[1])
+	case c.tokenEnv != "" && c.basicEnv != "":
+		return errors.New("--bearer-env and --basic-env exclude each other")
 	}
 	return nil
 }
-
-// Asks reports whether Open asks the terminal for a password.
-func (c *Connection) Asks() bool { return c.user != "" && !strings.Contains(c.user, ":") }
 
 // Open returns a function that sends requests to the endpoint. It sends nothing. Errors are usage errors.
 func (c *Connection) Open(allowHTTP bool) (stdio.Do, error) {
@@ -127,68 +101,29 @@ func (c *Connection) Open(allowHTTP bool) (stdio.Do, error) {
 
 // Refused is the advice about an answer that says that the credentials are missing or wrong.
 func (c *Connection) Refused() string {
-	switch {
-	case c.tokenEnv != "" || c.basicEnv != "":
-		return "Check that it takes what the environment variable " + c.tokenEnv + c.basicEnv + " contains."
-	case len(c.Given()) > 0:
-		return "Check that it takes what " + c.Given()[0] + " says."
+	if given := c.Given(); len(given) > 0 {
+		return "Check that it takes what the environment variable " + given[1] + " contains."
 	}
 	return "If it takes a token, name the environment variable that contains it with --bearer-env; if it takes a user name and a password, one that contains user:password with --basic-env."
 }
 
 // authorization returns the value of the field Authorization; empty: there is none.
-func (c *Connection) authorization() (value string, err error) {
-	from := "--token"
+func (c *Connection) authorization() (string, error) {
 	switch {
 	case c.tokenEnv != "":
-		from = "--bearer-env: the environment variable " + c.tokenEnv
-		value, err = FromEnvironment("--bearer-env", c.tokenEnv)
-	case strings.HasPrefix(c.token, "@"):
-		var text []byte
-		if text, err = os.ReadFile(c.token[1:]); err != nil {
-			err = fmt.Errorf("--token: %w", err)
+		token, err := FromEnvironment("--bearer-env", c.tokenEnv)
+		if err == nil && strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+			err = fmt.Errorf("--bearer-env: the environment variable %s has characters that no bearer token has", c.tokenEnv)
 		}
-		value = strings.TrimSpace(string(text))
-	case c.token != "":
-		value = c.token
+		return "Bearer " + token, err
 	case c.basicEnv != "":
-		from = "--basic-env: the environment variable " + c.basicEnv + " does not contain user:password"
-		value, err = FromEnvironment("--basic-env", c.basicEnv)
-	case c.user != "":
-		from, value = "--user has control characters", c.user
-		if c.Asks() {
-			value, err = askPassword(c.user, c.URL)
-			value = c.user + ":" + value
+		login, err := FromEnvironment("--basic-env", c.basicEnv)
+		if err == nil && (!strings.Contains(login, ":") || strings.ContainsFunc(login, unicode.IsControl)) {
+			err = fmt.Errorf("--basic-env: the environment variable %s does not contain user:password", c.basicEnv)
 		}
-	default:
-		return "", nil
+		return "Basic " + base64.StdEncoding.EncodeToString([]byte(login)), err
 	}
-	switch {
-	case err != nil:
-		return "", err
-	case c.basicEnv != "" || c.user != "":
-		if !strings.Contains(value, ":") || strings.ContainsFunc(value, unicode.IsControl) {
-			return "", errors.New(from)
-		}
-		return "Basic " + base64.StdEncoding.EncodeToString([]byte(value)), nil
-	case value == "":
-		return "", errors.New(from + " is empty")
-	case strings.ContainsFunc(value, func(r rune) bool { return r <= ' ' || r > '~' }):
-		return "", errors.New(from + " has characters that no bearer token has")
-	}
-	return "Bearer " + value, nil
-}
-
-// askPassword asks the terminal for the password of a user.
-func askPassword(user, url string) (string, error) {
-	in := int(os.Stdin.Fd())
-	if !term.IsTerminal(in) {
-		return "", errors.New("--user has no password, and there is no terminal to ask for it: use --basic-env")
-	}
-	fmt.Fprintf(os.Stderr, "Password of %s at %s: ", user, url)
-	password, err := term.ReadPassword(in)
-	fmt.Fprintln(os.Stderr)
-	return string(password), err
+	return "", nil
 }
 
 // FromEnvironment returns the value of the environment variable that a flag names, without white space around it.
