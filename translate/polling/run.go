@@ -131,12 +131,7 @@ func (r *Run) Running() {
 }
 
 // Throttled is called when the provider says that there are too many requests.
-func (r *Run) Throttled() {
-	r.budget.slow()
-	if l, ok := r.plan.(*Learner); ok {
-		l.throttled()
-	}
-}
+func (r *Run) Throttled() { r.budget.slow() }
 
 // Found is called when the answer to the poll says that the run has ended, however.
 func (r *Run) Found() { r.budget.found() }
