@@ -18,13 +18,9 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/changes"
 )
 
-// Kinds of things with the descriptors of skills whose changes are held. The name of a thing is a digest of the source, and one of the skill or of its
-// name.
-const (
-	kindUsed   = "descriptors_used"
-	kindHeld   = "descriptors_held"
-	kindOwners = "descriptors_names"
-)
+// kindOwners is the kind of the things with the skills that may have a name. The others are the kinds of package changes. The name of a thing is a digest of
+// the source, and one of the skill or of its name.
+const kindOwners = "descriptors_names"
 
 // Bounds of the descriptors of a source that are in use. There are at most as many that are held.
 const (
@@ -60,23 +56,15 @@ func newDescriptors(things store.Things, source string) *descriptors {
 
 var _ changes.Store = (*descriptors)(nil)
 
-func (d *descriptors) name(id string) string {
+// Name implements [changes.Store].
+func (d *descriptors) Name(id string) string {
 	return d.source + lifetime.NewDigest("skill", id).String()
 }
 
-// Used implements [changes.Store].
-func (d *descriptors) Used(ctx context.Context, id string) (*changes.Record, error) {
-	return d.load(ctx, kindUsed, d.name(id))
-}
-
-// Held implements [changes.Store].
-func (d *descriptors) Held(ctx context.Context, id string) (*changes.Record, error) {
-	return d.load(ctx, kindHeld, d.name(id))
-}
-
-func (d *descriptors) load(ctx context.Context, kind, name string) (*changes.Record, error) {
+// Get implements [changes.Store].
+func (d *descriptors) Get(ctx context.Context, kind changes.Kind, name string) (*changes.Record, error) {
 	r := new(changes.Record)
-	version, err := d.read(ctx, kind, name, r)
+	version, err := d.read(ctx, string(kind), name, r)
 	if version == 0 || err != nil {
 		return nil, err
 	}
@@ -101,25 +89,21 @@ func (d *descriptors) read(ctx context.Context, kind, name string, to any) (vers
 	return thing.Version, nil
 }
 
-// Use implements [changes.Store].
-func (d *descriptors) Use(ctx context.Context, id string, r *changes.Record) (stored bool, err error) {
-	if r.Version == 0 && !leavesDescriptors.Load() {
+// Put implements [changes.Store].
+func (d *descriptors) Put(ctx context.Context, kind changes.Kind, name string, r *changes.Record) (stored bool, err error) {
+	isNew := kind == changes.InUse && r.Version == 0
+	if isNew && !leavesDescriptors.Load() {
 		if err := d.mayStore(ctx, int64(len(r.Document))); err != nil {
 			return false, err
 		}
 	}
-	stored, err = d.put(ctx, kindUsed, d.name(id), r.Version, r)
-	if r.Version == 0 && !stored {
+	stored, err = d.put(ctx, string(kind), name, r.Version, r)
+	if isNew && !stored {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		d.counted = false
 	}
 	return stored, err
-}
-
-// Hold implements [changes.Store].
-func (d *descriptors) Hold(ctx context.Context, id string, r *changes.Record) (stored bool, err error) {
-	return d.put(ctx, kindHeld, d.name(id), r.Version, r)
 }
 
 // put stores a value if the stored one has a version, and reports whether it does.
@@ -144,7 +128,7 @@ func (d *descriptors) mayStore(ctx context.Context, size int64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.counted {
-		names, err := d.list(ctx, kindUsed)
+		names, err := d.list(ctx, changes.InUse)
 		if err != nil {
 			return err
 		}
@@ -163,51 +147,33 @@ func (d *descriptors) mayStore(ctx context.Context, size int64) error {
 }
 
 // list returns the names of the descriptors of the source, with their sizes.
-func (d *descriptors) list(ctx context.Context, kind string) (map[string]int64, error) {
+func (d *descriptors) list(ctx context.Context, kind changes.Kind) (map[string]int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	names, err := d.things.Names(ctx, kind, d.source, 2*maxDescriptors)
+	names, err := d.things.Names(ctx, string(kind), d.source, 2*maxDescriptors)
 	if err != nil {
 		return nil, fmt.Errorf("listing descriptors: %w", err)
 	}
 	return names, nil
 }
 
-func (d *descriptors) names(ctx context.Context, kind string) ([]string, error) {
+// Names implements [changes.Store].
+func (d *descriptors) Names(ctx context.Context, kind changes.Kind) ([]string, error) {
 	list, err := d.list(ctx, kind)
 	return slices.Sorted(maps.Keys(list)), err
 }
 
 // Drop implements [changes.Store].
-func (d *descriptors) Drop(ctx context.Context, id string) error {
+func (d *descriptors) Drop(ctx context.Context, name string) error {
 	if leavesDescriptors.Load() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	if err := d.things.Delete(ctx, kindHeld, d.name(id)); err != nil {
+	if err := d.things.Delete(ctx, string(changes.OnHold), name); err != nil {
 		return fmt.Errorf("deleting a descriptor: %w", err)
 	}
 	return nil
-}
-
-// UsedNames implements [changes.Store].
-func (d *descriptors) UsedNames(ctx context.Context) ([]string, error) { return d.names(ctx, kindUsed) }
-
-// UsedNamed implements [changes.Store].
-func (d *descriptors) UsedNamed(ctx context.Context, name string) (*changes.Record, error) {
-	return d.load(ctx, kindUsed, name)
-}
-
-// HeldNames implements [changes.Store].
-func (d *descriptors) HeldNames(ctx context.Context) ([]string, error) { return d.names(ctx, kindHeld) }
-
-// HeldName implements [changes.Store].
-func (d *descriptors) HeldName(id string) string { return d.name(id) }
-
-// HeldNamed implements [changes.Store].
-func (d *descriptors) HeldNamed(ctx context.Context, name string) (*changes.Record, error) {
-	return d.load(ctx, kindHeld, name)
 }
 
 // ownersName returns the name of the thing with the skills that may have a name.

@@ -52,7 +52,7 @@ func testDescriptors(t *testing.T, settings store.Settings) {
 	record := &changes.Record{
 		SkillID: "acme/../a", At: time.Now().UTC().Truncate(0), Digests: []string{"d"}, Document: jsontext.Value(`{"id":"acme/../a"}`), URL: "https://acme.example", Way: []string{"https://a.example"},
 	}
-	if r, err := one.Used(ctx, record.SkillID); r != nil || err != nil {
+	if r, err := one.Get(ctx, changes.InUse, one.Name(record.SkillID)); r != nil || err != nil {
 		t.Errorf("%v %v", r, err)
 	}
 	must := func(stored bool, err error) {
@@ -61,47 +61,47 @@ func testDescriptors(t *testing.T, settings store.Settings) {
 			t.Fatal(stored, err)
 		}
 	}
-	must(one.Use(ctx, record.SkillID, record))
-	must(one.Hold(ctx, record.SkillID, record))
-	must(one.Hold(ctx, "", record))
-	if stored, err := other.Use(ctx, record.SkillID, record); stored || err != nil {
+	must(one.Put(ctx, changes.InUse, one.Name(record.SkillID), record))
+	must(one.Put(ctx, changes.OnHold, one.Name(record.SkillID), record))
+	must(one.Put(ctx, changes.OnHold, one.Name(""), record))
+	if stored, err := other.Put(ctx, changes.InUse, other.Name(record.SkillID), record); stored || err != nil {
 		t.Errorf("a second first one: %t, %v", stored, err)
 	}
 	want := *record
 	want.Version = 1
 	for _, get := range []func() (*changes.Record, error){
-		func() (*changes.Record, error) { return other.Used(ctx, record.SkillID) },
-		func() (*changes.Record, error) { return other.Held(ctx, record.SkillID) },
-		func() (*changes.Record, error) { return other.Held(ctx, "") },
+		func() (*changes.Record, error) { return other.Get(ctx, changes.InUse, other.Name(record.SkillID)) },
+		func() (*changes.Record, error) { return other.Get(ctx, changes.OnHold, other.Name(record.SkillID)) },
+		func() (*changes.Record, error) { return other.Get(ctx, changes.OnHold, other.Name("")) },
 	} {
 		if r, err := get(); err != nil || !reflect.DeepEqual(r, &want) {
 			t.Errorf("%v %+v", err, r)
 		}
 	}
-	if names, err := other.UsedNames(ctx); err != nil || len(names) != 1 {
+	if names, err := other.Names(ctx, changes.InUse); err != nil || len(names) != 1 {
 		t.Errorf("%v %q", err, names)
-	} else if r, err := other.UsedNamed(ctx, names[0]); err != nil || !reflect.DeepEqual(r, &want) {
+	} else if r, err := other.Get(ctx, changes.InUse, names[0]); err != nil || !reflect.DeepEqual(r, &want) {
 		t.Errorf("%v %+v", err, r)
-	} else if r, err := other.UsedNamed(ctx, names[0]+"0"); err != nil || r != nil {
+	} else if r, err := other.Get(ctx, changes.InUse, names[0]+"0"); err != nil || r != nil {
 		t.Errorf("%v %+v", err, r)
 	}
-	if names, err := foreign.UsedNames(ctx); err != nil || len(names) > 0 {
+	if names, err := foreign.Names(ctx, changes.InUse); err != nil || len(names) > 0 {
 		t.Errorf("%v %q", err, names)
 	}
-	if r, err := foreign.Used(ctx, record.SkillID); r != nil || err != nil {
+	if r, err := foreign.Get(ctx, changes.InUse, foreign.Name(record.SkillID)); r != nil || err != nil {
 		t.Errorf("%v %v", r, err)
 	}
-	if names, err := other.HeldNames(ctx); err != nil || len(names) != 2 || !slices.Contains(names, other.HeldName(record.SkillID)) {
+	if names, err := other.Names(ctx, changes.OnHold); err != nil || len(names) != 2 || !slices.Contains(names, other.Name(record.SkillID)) {
 		t.Errorf("%v %q", err, names)
-	} else if r, err := other.HeldNamed(ctx, names[0]); err != nil || !reflect.DeepEqual(r, &want) {
+	} else if r, err := other.Get(ctx, changes.OnHold, names[0]); err != nil || !reflect.DeepEqual(r, &want) {
 		t.Errorf("%v %+v", err, r)
 	}
-	if err := errors.Join(other.Drop(ctx, ""), other.Drop(ctx, ""), other.Drop(ctx, record.SkillID)); err != nil {
+	if err := errors.Join(other.Drop(ctx, other.Name("")), other.Drop(ctx, other.Name("")), other.Drop(ctx, other.Name(record.SkillID))); err != nil {
 		t.Error(err)
 	}
-	if names, err := one.HeldNames(ctx); err != nil || len(names) > 0 {
+	if names, err := one.Names(ctx, changes.OnHold); err != nil || len(names) > 0 {
 		t.Errorf("%v %q", err, names)
-	} else if r, err := one.HeldNamed(ctx, one.HeldName(record.SkillID)); err != nil || r != nil {
+	} else if r, err := one.Get(ctx, changes.OnHold, one.Name(record.SkillID)); err != nil || r != nil {
 		t.Errorf("%v %+v", err, r)
 	}
 	must(one.Own(ctx, "acme.a", changes.Owners{IDs: []string{"acme/a"}}))
@@ -113,9 +113,9 @@ func testDescriptors(t *testing.T, settings store.Settings) {
 	if stored, err := one.Own(ctx, "acme.a", o); stored || err != nil {
 		t.Errorf("%t, %v", stored, err)
 	}
-	damaged := &store.Thing{Kind: kindUsed, Name: one.name(record.SkillID), Value: []byte("{"), Version: 1}
+	damaged := &store.Thing{Kind: string(changes.InUse), Name: one.Name(record.SkillID), Value: []byte("{"), Version: 1}
 	must(things.Put(ctx, damaged, 0))
-	if _, err := one.Used(ctx, record.SkillID); err == nil || !strings.Contains(err.Error(), "damaged") {
+	if _, err := one.Get(ctx, changes.InUse, one.Name(record.SkillID)); err == nil || !strings.Contains(err.Error(), "damaged") {
 		t.Error(err)
 	}
 }
@@ -127,23 +127,23 @@ func TestDescriptorsAreBounded(t *testing.T) {
 	large := &changes.Record{Digests: []string{"d"}, Document: jsontext.Value(`"` + strings.Repeat("x", maxDescriptorBytes/4) + `"`)}
 	stored := 0
 	for n := range 5 {
-		if ok, err := d.Use(t.Context(), fmt.Sprint(n), large); ok && err == nil {
+		if ok, err := d.Put(t.Context(), changes.InUse, d.Name(fmt.Sprint(n)), large); ok && err == nil {
 			stored++
 		}
 	}
 	restarted := newDescriptors(things, "acme")
-	if _, err := restarted.Use(t.Context(), "9", large); stored != 3 || err == nil || !strings.Contains(err.Error(), "too many skills") {
+	if _, err := restarted.Put(t.Context(), changes.InUse, restarted.Name("9"), large); stored != 3 || err == nil || !strings.Contains(err.Error(), "too many skills") {
 		t.Errorf("%d of a quarter of the bytes, then %v", stored, err)
 	}
-	known, err := restarted.Used(t.Context(), "0")
+	known, err := restarted.Get(t.Context(), changes.InUse, restarted.Name("0"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ok, err := restarted.Use(t.Context(), "0", known); !ok || err != nil {
+	if ok, err := restarted.Put(t.Context(), changes.InUse, restarted.Name("0"), known); !ok || err != nil {
 		t.Error(ok, err)
 	}
 	restarted.count = maxDescriptors
-	if _, err := restarted.Use(t.Context(), "9", &changes.Record{}); err == nil {
+	if _, err := restarted.Put(t.Context(), changes.InUse, restarted.Name("9"), &changes.Record{}); err == nil {
 		t.Error("too many things")
 	}
 }

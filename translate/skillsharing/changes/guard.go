@@ -179,6 +179,16 @@ func (g *Guard) Settle(ctx context.Context, r *discovery.Reader, read *discovery
 	return used, nil
 }
 
+// get returns the record of a skill; nil: there is none.
+func (g *Guard) get(ctx context.Context, kind Kind, key string) (*Record, error) {
+	return g.config.Store.Get(ctx, kind, g.config.Store.Name(key))
+}
+
+// put stores the record of a skill as [Store] says.
+func (g *Guard) put(ctx context.Context, kind Kind, key string, r *Record) (stored bool, err error) {
+	return g.config.Store.Put(ctx, kind, g.config.Store.Name(key), r)
+}
+
 // report reports a change, unless it is among those that were reported.
 func (g *Guard) report(reported *[]string, c Change) {
 	if slices.Contains(*reported, c.Digest) {
@@ -194,7 +204,7 @@ func (g *Guard) report(reported *[]string, c Change) {
 // accept lets a descriptor be used. What was held is dropped: the provider has returned to this one.
 func (s *skill) accept(ctx context.Context, g *Guard, read *discovery.Skill) *discovery.Skill {
 	if s.waits {
-		_ = g.config.Store.Drop(ctx, g.key(read.ID)) // otherwise it can be approved later, which does no harm
+		_ = g.config.Store.Drop(ctx, g.config.Store.Name(g.key(read.ID))) // otherwise it can be approved later, which does no harm
 	}
 	s.last, s.held, s.waits = weak.Make(read), nil, false
 	g.settled(s, read.ID, read)
@@ -203,7 +213,7 @@ func (s *skill) accept(ctx context.Context, g *Guard, read *discovery.Skill) *di
 
 // decide decides by the store which descriptor is used.
 func (g *Guard) decide(ctx context.Context, r *discovery.Reader, s *skill, read *discovery.Skill) (*discovery.Skill, *run.Failure) {
-	id, store := g.key(read.ID), g.config.Store
+	id := g.key(read.ID)
 	other, free, err := g.owners(ctx, id, s.names)
 	if err != nil {
 		return nil, unknown(read, "the skills that had its name can't be read", err)
@@ -211,12 +221,12 @@ func (g *Guard) decide(ctx context.Context, r *discovery.Reader, s *skill, read 
 	if other != "" {
 		return g.replace(ctx, r, s, read, other)
 	}
-	used, err := store.Used(ctx, id)
+	used, err := g.get(ctx, InUse, id)
 	if err == nil && used == nil {
 		used = recordOf(read, s.digest, s.names)
 		var first bool
-		if first, err = store.Use(ctx, id, used); err == nil && !first {
-			used, err = store.Used(ctx, id)
+		if first, err = g.put(ctx, InUse, id, used); err == nil && !first {
+			used, err = g.get(ctx, InUse, id)
 		}
 		if err == nil && used == nil {
 			err = errContended
@@ -229,7 +239,7 @@ func (g *Guard) decide(ctx context.Context, r *discovery.Reader, s *skill, read 
 		return nil, unknown(read, "the record of the descriptor that is in use is damaged", errDamaged)
 	}
 	for _, name := range free {
-		stored, err := store.Own(ctx, name, Owners{IDs: []string{id}})
+		stored, err := g.config.Store.Own(ctx, name, Owners{IDs: []string{id}})
 		if err != nil {
 			return nil, unknown(read, "its name can't be stored", err)
 		}
@@ -282,7 +292,7 @@ func (g *Guard) hold(ctx context.Context, s *skill, read *discovery.Skill, other
 	held := recordOf(read, s.digest, s.names)
 	held.Instead = other
 	for range maxTries {
-		known, err := g.config.Store.Held(ctx, g.key(read.ID))
+		known, err := g.get(ctx, OnHold, g.key(read.ID))
 		if err != nil {
 			return time.Time{}, err
 		}
@@ -292,7 +302,7 @@ func (g *Guard) hold(ctx context.Context, s *skill, read *discovery.Skill, other
 			}
 			held.Version = known.Version
 		}
-		if stored, err := g.config.Store.Hold(ctx, g.key(read.ID), held); stored || err != nil {
+		if stored, err := g.put(ctx, OnHold, g.key(read.ID), held); stored || err != nil {
 			return held.At, err
 		}
 	}

@@ -35,42 +35,42 @@ func newMemory() *memory {
 	return &memory{used: map[string]changes.Record{}, held: map[string]changes.Record{}, owners: map[string]changes.Owners{}}
 }
 
-func (m *memory) load(from map[string]changes.Record, id string) (*changes.Record, error) {
+// of returns the records of a kind.
+func (m *memory) of(kind changes.Kind) map[string]changes.Record {
+	if kind == changes.InUse {
+		return m.used
+	}
+	return m.held
+}
+
+func (m *memory) Name(id string) string { return id }
+
+func (m *memory) Names(_ context.Context, kind changes.Kind) ([]string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if r, ok := from[id]; ok && m.err == nil {
+	return slices.Sorted(maps.Keys(m.of(kind))), m.err
+}
+
+func (m *memory) Get(_ context.Context, kind changes.Kind, id string) (*changes.Record, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r, ok := m.of(kind)[id]; ok && m.err == nil {
 		return &r, nil
 	}
 	return nil, m.err
 }
 
-func (m *memory) store(to map[string]changes.Record, id string, r *changes.Record) (bool, error) {
+func (m *memory) Put(_ context.Context, kind changes.Kind, id string, r *changes.Record) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.writes++
-	if m.err != nil || to[id].Version != r.Version {
+	if m.err != nil || m.of(kind)[id].Version != r.Version {
 		return false, m.err
 	}
 	stored := *r
 	stored.Version++
-	to[id] = stored
+	m.of(kind)[id] = stored
 	return true, nil
-}
-
-func (m *memory) Used(_ context.Context, id string) (*changes.Record, error) {
-	return m.load(m.used, id)
-}
-
-func (m *memory) Held(_ context.Context, id string) (*changes.Record, error) {
-	return m.load(m.held, id)
-}
-
-func (m *memory) Use(_ context.Context, id string, r *changes.Record) (bool, error) {
-	return m.store(m.used, id, r)
-}
-
-func (m *memory) Hold(_ context.Context, id string, r *changes.Record) (bool, error) {
-	return m.store(m.held, id, r)
 }
 
 func (m *memory) Drop(_ context.Context, id string) error {
@@ -79,28 +79,6 @@ func (m *memory) Drop(_ context.Context, id string) error {
 	m.writes++
 	delete(m.held, id)
 	return m.err
-}
-
-func (m *memory) UsedNames(context.Context) (list []string, err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.Sorted(maps.Keys(m.used)), m.err
-}
-
-func (m *memory) UsedNamed(_ context.Context, name string) (*changes.Record, error) {
-	return m.load(m.used, name)
-}
-
-func (m *memory) HeldNames(context.Context) ([]string, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.Sorted(maps.Keys(m.held)), m.err
-}
-
-func (m *memory) HeldName(id string) string { return id }
-
-func (m *memory) HeldNamed(_ context.Context, name string) (*changes.Record, error) {
-	return m.load(m.held, name)
 }
 
 func (m *memory) Owners(_ context.Context, name string) (changes.Owners, error) {
@@ -199,11 +177,11 @@ func TestCallerHangsUp(t *testing.T) {
 // gone is a store that fails for contexts that have ended.
 type gone struct{ *memory }
 
-func (g gone) Used(ctx context.Context, id string) (*changes.Record, error) {
+func (g gone) Get(ctx context.Context, kind changes.Kind, id string) (*changes.Record, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	return g.memory.Used(ctx, id)
+	return g.memory.Get(ctx, kind, id)
 }
 
 // TestHold: the first descriptor is used, also after restarts and at other instances, until the change is approved.
@@ -481,12 +459,12 @@ type interrupted struct {
 	once func()
 }
 
-func (s *interrupted) Use(ctx context.Context, id string, r *changes.Record) (bool, error) {
-	if once := s.once; once != nil {
+func (s *interrupted) Put(ctx context.Context, kind changes.Kind, id string, r *changes.Record) (bool, error) {
+	if once := s.once; once != nil && kind == changes.InUse {
 		s.once = nil
 		once()
 	}
-	return s.memory.Use(ctx, id, r)
+	return s.memory.Put(ctx, kind, id, r)
 }
 
 // TestFirstSeenAtTheSameTime: of two instances that see different descriptors of a skill for the first time, the one that stores first decides.
@@ -523,7 +501,7 @@ func TestApprovedAtTheSameTime(t *testing.T) {
 	}
 	one.uses(next, second, false)
 	other.uses(next, second, false)
-	if r, err := store.Used(context.Background(), "acme/forecast"); err != nil || len(r.Digests) != 2 {
+	if r, err := store.Get(context.Background(), changes.InUse, "acme/forecast"); err != nil || len(r.Digests) != 2 {
 		t.Errorf("%v %+v", err, r)
 	}
 }

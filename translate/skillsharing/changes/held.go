@@ -34,14 +34,14 @@ func (g *Guard) Held(ctx context.Context, listed func() []string) (list []HeldCh
 	if store == nil {
 		return nil, 0, nil
 	}
-	names, err := store.HeldNames(ctx)
+	names, err := store.Names(ctx, OnHold)
 	if err != nil {
 		return nil, 0, err
 	}
 	if len(names) > maxListed {
 		first := map[string]int{}
 		for _, id := range listed() {
-			first[store.HeldName(g.key(id))] = -1
+			first[store.Name(g.key(id))] = -1
 		}
 		slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(first[a], first[b]), strings.Compare(a, b)) })
 	}
@@ -51,7 +51,7 @@ func (g *Guard) Held(ctx context.Context, listed func() []string) (list []HeldCh
 			more = len(names) - i
 			break
 		}
-		held, err := store.HeldNamed(ctx, name)
+		held, err := store.Get(ctx, OnHold, name)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -82,7 +82,7 @@ func (g *Guard) HeldOf(ctx context.Context, id string) (*HeldChange, error) {
 	if g.config.Store == nil {
 		return nil, nil
 	}
-	held, err := g.config.Store.Held(ctx, g.key(id))
+	held, err := g.get(ctx, OnHold, g.key(id))
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func (g *Guard) change(ctx context.Context, held *Record) (*HeldChange, error) {
 	if held == nil {
 		return nil, nil
 	}
-	used, err := g.config.Store.Used(ctx, cmp.Or(held.Instead, g.key(held.SkillID)))
+	used, err := g.get(ctx, InUse, cmp.Or(held.Instead, g.key(held.SkillID)))
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +130,7 @@ func (g *Guard) Approve(ctx context.Context, id, digest string) error {
 	g.mu.Lock()
 	delete(g.known, key)
 	g.mu.Unlock()
-	if used, failed := g.config.Store.Used(ctx, key); failed == nil && used != nil { // also if another guard has approved it just before
+	if used, failed := g.get(ctx, InUse, key); failed == nil && used != nil { // also if another guard has approved it just before
 		g.words.set(key, wordsOf(used), used.Digests)
 	}
 	return err
@@ -138,14 +138,14 @@ func (g *Guard) Approve(ctx context.Context, id, digest string) error {
 
 // approve does what Approve says, unless another process changes what is stored in between.
 func (g *Guard) approve(ctx context.Context, key, digest string) (stored bool, err error) {
-	held, err := g.config.Store.Held(ctx, key)
+	held, err := g.get(ctx, OnHold, key)
 	if err != nil {
 		return false, err
 	}
 	if held == nil {
 		return false, ErrNotHeld
 	}
-	used, err := g.config.Store.Used(ctx, cmp.Or(held.Instead, key))
+	used, err := g.get(ctx, InUse, cmp.Or(held.Instead, key))
 	switch {
 	case err != nil:
 		return false, err
@@ -157,7 +157,7 @@ func (g *Guard) approve(ctx context.Context, key, digest string) (stored bool, e
 	held.Digests, held.At, held.Version = append(held.Digests, used.Digests...), time.Now().UTC(), used.Version
 	held.Digests = held.Digests[:min(len(held.Digests), maxDigests)]
 	if held.Instead != "" {
-		own, err := g.config.Store.Used(ctx, key)
+		own, err := g.get(ctx, InUse, key)
 		if err != nil {
 			return false, err
 		}
@@ -166,11 +166,11 @@ func (g *Guard) approve(ctx context.Context, key, digest string) (stored bool, e
 			held.Version = own.Version
 		}
 	}
-	if stored, err := g.config.Store.Use(ctx, key, held); !stored || err != nil {
+	if stored, err := g.put(ctx, InUse, key, held); !stored || err != nil {
 		return false, err
 	}
 	if err := g.giveNames(ctx, key, held.Names); err != nil {
 		return false, err
 	}
-	return true, g.config.Store.Drop(ctx, key)
+	return true, g.config.Store.Drop(ctx, g.config.Store.Name(key))
 }

@@ -59,13 +59,13 @@ func (g *Guard) giveNames(ctx context.Context, id string, names []string) error 
 // replace holds a skill that has the name of another one. The other one is used instead, unless the skill was used under another name before: then
 // it must not stand for the other one, nor the other one for it.
 func (g *Guard) replace(ctx context.Context, r *discovery.Reader, s *skill, read *discovery.Skill, other string) (*discovery.Skill, *run.Failure) {
-	used, err := g.config.Store.Used(ctx, other)
+	used, err := g.get(ctx, InUse, other)
 	if err == nil && (used == nil || len(used.Digests) == 0) {
 		err = errDamaged
 	}
 	var own *Record
 	if err == nil {
-		own, err = g.config.Store.Used(ctx, g.key(read.ID))
+		own, err = g.get(ctx, InUse, g.key(read.ID))
 	}
 	if err != nil {
 		return nil, unknown(read, "the skill that had its name can't be read", err)
@@ -74,7 +74,7 @@ func (g *Guard) replace(ctx context.Context, r *discovery.Reader, s *skill, read
 	if own == nil {
 		return g.instead(ctx, r, s, read, used, other)
 	}
-	known, err := g.config.Store.Held(ctx, g.key(read.ID))
+	known, err := g.get(ctx, OnHold, g.key(read.ID))
 	if err == nil {
 		_, err = g.hold(ctx, s, read, other)
 	}

@@ -39,24 +39,26 @@ type Owners struct {
 // maxDigests bounds the digests of a record.
 const maxDigests = 8
 
-// Store keeps the records of the skills of one source. It may be shared with other processes.
+// Kind says what a record is about.
+type Kind string
+
+// The kinds of records.
+const (
+	InUse  Kind = "descriptors_used" // the descriptor that is in use
+	OnHold Kind = "descriptors_held" // one that waits for approval
+)
+
+// Store keeps the records of the skills of one source, one of each kind for a skill. It may be shared with other processes.
 type Store interface {
-	// Used and Held return the descriptor of a skill that is in use, and the one that is held; nil: there is none.
-	Used(ctx context.Context, id string) (*Record, error)
-	Held(ctx context.Context, id string) (*Record, error)
-	// Use stores the descriptor that is in use, and Hold the one that is held, if the stored one has the version of the record. Otherwise another
-	// process has stored one in between. Drop removes the one that is held.
-	Use(ctx context.Context, id string, r *Record) (stored bool, err error)
-	Hold(ctx context.Context, id string, r *Record) (stored bool, err error)
-	Drop(ctx context.Context, id string) error
-	// UsedNames returns the names of all records of descriptors that are in use, and UsedNamed such a record; nil: there is none any more.
-	UsedNames(ctx context.Context) ([]string, error)
-	UsedNamed(ctx context.Context, name string) (*Record, error)
-	// HeldNames returns the names of all records of descriptors that are held, HeldName the name of such a record of a skill, and HeldNamed the
-	// record; nil: there is none any more.
-	HeldNames(ctx context.Context) ([]string, error)
-	HeldName(id string) string
-	HeldNamed(ctx context.Context, name string) (*Record, error)
+	// Name returns the name of the records of a skill, and Names those of all records of a kind.
+	Name(id string) string
+	Names(ctx context.Context, kind Kind) ([]string, error)
+	// Get returns a record; nil: there is none.
+	Get(ctx context.Context, kind Kind, name string) (*Record, error)
+	// Put stores a record, if the stored one has its version. Otherwise another process has stored one in between.
+	Put(ctx context.Context, kind Kind, name string, r *Record) (stored bool, err error)
+	// Drop removes a record that is on hold.
+	Drop(ctx context.Context, name string) error
 	// Owners returns the skills that may have a name, and Own stores them, if what is stored has their version.
 	Owners(ctx context.Context, name string) (Owners, error)
 	Own(ctx context.Context, name string, o Owners) (stored bool, err error)

@@ -73,7 +73,7 @@ func (g *Guard) Learn(ctx context.Context, list any) *run.Failure {
 func (g *Guard) readRecords(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, learnTimeout)
 	defer cancel()
-	names, err := g.config.Store.UsedNames(ctx)
+	names, err := g.config.Store.Names(ctx, InUse)
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (g *Guard) readRecords(ctx context.Context) error {
 			continue
 		}
 		group.Go(func() error {
-			r, err := g.config.Store.UsedNamed(ctx, name)
+			r, err := g.config.Store.Get(ctx, InUse, name)
 			if err != nil || r == nil {
 				return err
 			}
