@@ -5,8 +5,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -75,7 +73,7 @@ const running = "running"
 type endpointCall struct {
 	*Endpoint
 	timeout  time.Duration // 0: none
-	progress *progress
+	start    time.Time
 	skill    string
 	outcome  outcome // the newest; without a status: there is none
 	failure  *refusal
@@ -83,7 +81,7 @@ type endpointCall struct {
 }
 
 func (e *Endpoint) calling(timeout time.Duration) *endpointCall {
-	return &endpointCall{Endpoint: e, timeout: timeout, progress: newProgress(e.Screen)}
+	return &endpointCall{Endpoint: e, timeout: timeout, start: time.Now()}
 }
 
 // left returns how long the command may still wait.
@@ -91,7 +89,7 @@ func (c *endpointCall) left() time.Duration {
 	if c.timeout == 0 {
 		return MaxTimeout
 	}
-	return min(MaxTimeout, c.timeout-time.Since(c.progress.start))
+	return min(MaxTimeout, c.timeout-time.Since(c.start))
 }
 
 // pause waits for d, but not beyond the timeout. It reports whether there is time left.
@@ -108,7 +106,6 @@ func (c *endpointCall) pause(ctx context.Context, d time.Duration) bool {
 // then none.
 func (e *Endpoint) Call(ctx context.Context, skill string, args Arguments, timeout time.Duration) int {
 	c := e.calling(timeout)
-	defer c.progress.end()
 	c.skill = skill
 	var described struct {
 		Skill struct {
@@ -137,10 +134,10 @@ func (e *Endpoint) Call(ctx context.Context, skill string, args Arguments, timeo
 		r.SkillID = c.skill
 	}
 	for _, w := range c.outcome.Warnings {
-		c.progress.line("note: " + w.Message)
+		c.Screen.progress("note: " + w.Message)
 	}
 	if err == nil && c.outcome.Status == running {
-		c.progress.running("accepted " + c.outcome.RunID)
+		c.Screen.progress("accepted " + c.outcome.RunID)
 		err = c.follow(ctx)
 	}
 	return c.end(ctx, err)
@@ -150,10 +147,9 @@ func (e *Endpoint) Call(ctx context.Context, skill string, args Arguments, timeo
 // is 0, it waits without limit.
 func (e *Endpoint) Follow(ctx context.Context, skill, id string, timeout time.Duration) int {
 	c := e.calling(timeout)
-	defer c.progress.end()
 	if e.Provider == nil {
 		c.runToken = id
-		c.progress.running("following the run")
+		c.Screen.progress("following the run")
 		return c.end(ctx, c.follow(ctx))
 	}
 	c.skill, c.outcome.RunID = skill, id
@@ -163,7 +159,7 @@ func (e *Endpoint) Follow(ctx context.Context, skill, id string, timeout time.Du
 	if c.runToken, failure = e.Provider.Token(finding, skill, id); failure != nil {
 		return c.end(ctx, refusalOf(failure))
 	}
-	c.progress.running("following " + id)
+	c.Screen.progress("following " + id)
 	return c.end(ctx, c.follow(ctx))
 }
 
@@ -193,7 +189,7 @@ func (c *endpointCall) submit(ctx context.Context, params map[string]any) error 
 		case !knows:
 			return err
 		default:
-			c.progress.line("note: the connection to the bridge was lost; the call is sent again with its idempotency key, so that it is not executed twice")
+			c.Screen.progress("note: the connection to the bridge was lost; the call is sent again with its idempotency key, so that it is not executed twice")
 			err = c.submitOnce(ctx, params)
 		}
 	}
@@ -272,8 +268,7 @@ func (c *endpointCall) goesOn(ctx context.Context) bool {
 
 // end writes the result of a call and returns the exit status.
 func (c *endpointCall) end(ctx context.Context, err error) int {
-	c.progress.end()
-	elapsed := time.Since(c.progress.start)
+	elapsed := time.Since(c.start)
 	if err != nil {
 		c.failure, _ = errors.AsType[*refusal](err)
 	}
@@ -353,68 +348,4 @@ func (c *endpointCall) whole(ctx context.Context, elapsed time.Duration) wholeOu
 		w.Error.Code = o.Error.Type
 	}
 	return w
-}
-
-// progress shows the progress of a call: on a terminal in one line that changes every
-// second, otherwise in a line for each event.
-type progress struct {
-	screen *Screen
-	start  time.Time
-	end    func() // erases the changing line; further calls do nothing
-
-	mu   sync.Mutex
-	verb string
-}
-
-func newProgress(s *Screen) *progress {
-	p := &progress{screen: s, start: time.Now(), verb: "invoking"}
-	p.end = func() {}
-	if !s.errTerminal {
-		return p
-	}
-	var ticks sync.WaitGroup
-	ended := make(chan struct{})
-	ticks.Go(func() { p.tick(ended) })
-	p.end = sync.OnceFunc(func() {
-		close(ended)
-		ticks.Wait()
-		fmt.Fprint(s.Err, eraseLine)
-	})
-	return p
-}
-
-// eraseLine moves the cursor to the beginning of the line and erases the line (ECMA-48: CR, EL).
-const eraseLine = "\r\x1b[K"
-
-func (p *progress) tick(ended <-chan struct{}) {
-	ticker := time.NewTicker(time.Second)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ended:
-			return
-		case <-ticker.C:
-			p.mu.Lock()
-			fmt.Fprintf(p.screen.Err, "%s%s %d s", eraseLine, p.verb, int(time.Since(p.start).Seconds()))
-			p.mu.Unlock()
-		}
-	}
-}
-
-// line writes a line that is not erased.
-func (p *progress) line(text string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.screen.errTerminal {
-		fmt.Fprint(p.screen.Err, eraseLine)
-	}
-	p.screen.note(printable(text))
-}
-
-// running writes a line that is not erased. After it, the changing line says "running".
-func (p *progress) running(text string) {
-	p.line(text)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.verb = "running"
 }

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -235,29 +234,6 @@ func TestTypes(t *testing.T) {
 		if got := strings.Join(types(p), "|"); got != tc.want || acceptsString(p) != tc.text {
 			t.Errorf("%s %s: %s, text %t", tc.own, tc.schema, got, acceptsString(p))
 		}
-	}
-}
-
-func TestProgress(t *testing.T) {
-	for terminal, want := range map[bool]string{
-		false: "accepted run-1\ncompleted\n",
-		true: eraseLine + "invoking 1 s" + eraseLine + "accepted run-1\n" +
-			eraseLine + "running 2 s" + eraseLine + "running 3 s" + eraseLine + "completed\n",
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			var out bytes.Buffer
-			p := newProgress(&Screen{Err: &out, errTerminal: terminal})
-			time.Sleep(1500 * time.Millisecond)
-			p.running("accepted run-1")
-			time.Sleep(2 * time.Second)
-			p.end()
-			p.screen.note("completed")
-			p.end()
-			time.Sleep(time.Minute)
-			if out.String() != want {
-				t.Errorf("terminal %t: %q, want %q", terminal, &out, want)
-			}
-		})
 	}
 }
 

@@ -26,7 +26,6 @@ type Screen struct {
 
 	in          *bufio.Reader // of [Screen.Ask]
 	outTerminal bool
-	errTerminal bool
 	width       int    // of Out in characters; 0: unlimited
 	lost        error  // why the result could not be written
 	ifLost      string // advice for that case
@@ -36,7 +35,7 @@ type Screen struct {
 func NewScreen(out, err *os.File, asJSON bool) *Screen {
 	s := &Screen{
 		Out: bufio.NewWriter(out), Err: err, AsJSON: asJSON,
-		outTerminal: term.IsTerminal(int(out.Fd())), errTerminal: term.IsTerminal(int(err.Fd())),
+		outTerminal: term.IsTerminal(int(out.Fd())),
 	}
 	if s.outTerminal {
 		s.width, _, _ = term.GetSize(int(out.Fd())) // 0 if it fails
@@ -75,6 +74,9 @@ func (s *Screen) Advise(text string) {
 
 // note writes a line to Err.
 func (s *Screen) note(line string) { fmt.Fprintln(s.Err, line) }
+
+// progress writes a line about a call, which may contain a provider's text.
+func (s *Screen) progress(line string) { s.note(printable(line)) }
 
 // Interrupted says that the command was interrupted, and returns the exit status.
 func (s *Screen) Interrupted() int {

@@ -33,7 +33,7 @@ func init() {
 			cmd.SetFlagErrorFunc(wrongUsage)
 			cmd.AddCommand(
 				initCommand(), addClientCommand(), schemaCommand(), validateCommand(), checkCommand(), listCommand(), describeCommand(), callCommand(), followCommand(),
-				mcpCommand(), statusCommand(), readyCommand(), runsCommand(), grantsCommand(), usageCommand(), publishCommand(), purgeCommand(), approveCommand(), hashKeyCommand(), helpCommand(),
+				mcpCommand(), statusCommand(), readyCommand(), runsCommand(), grantsCommand(), usageCommand(), publishCommand(), purgeCommand(), approveCommand(), hashKeyCommand(),
 			)
 			for _, c := range append(cmd.Commands(), cmd) {
 				c.Long = cli.Wrap(c.Long)
@@ -41,22 +41,6 @@ func init() {
 			}
 		},
 	})
-}
-
-// helpCommand is the command help, which cobra adds only to the root command.
-func helpCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "help [<command>]",
-		Short: "Shows the help of a command, like its --help",
-		Args:  arguments(0, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			wanted, further, err := cmd.Parent().Find(args)
-			if err != nil || len(further) > 0 {
-				return wrongUsage(cmd.Parent(), fmt.Errorf("there is no command %q", args[0]))
-			}
-			return wanted.Help()
-		},
-	}
 }
 
 // complete keeps shells from offering files as arguments, and as values of flags, that take none.

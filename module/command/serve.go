@@ -8,8 +8,6 @@ import (
 	"math"
 	"net"
 	"os"
-	"os/exec"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,7 +31,7 @@ is ready.
 
 It listens on localhost:8080, or --listen, over plain HTTP. On localhost it answers only requests whose host is localhost, so that web pages can't call it by
 another name. If the port is in use, it ends with an error. It does not authenticate callers: everyone who can reach it may use it. --browse also serves a
-page for browsers there, and opens it. --api-key-env names the environment variable with the API key for the provider; if other machines can reach the bridge,
+page for browsers there. --api-key-env names the environment variable with the API key for the provider; if other machines can reach the bridge,
 the key also needs --allow-anonymous. Its admin API is off, and its database is in memory. This command is for trials and development; for TLS, authentication
 and everything else, write a Caddyfile.
 
@@ -74,7 +72,7 @@ func serveCommand(cmd *cobra.Command) {
 	f.StringVarP(&s.listen, "listen", "l", "localhost:8080", "Address to listen on, such as :8080")
 	f.StringVar(&s.path, "path", "/rpc", "Path of the endpoint")
 	f.BoolVar(&s.allowAnonymous, "allow-anonymous", false, "Let everyone who can reach --listen use the API key")
-	f.BoolVar(&s.browse, "browse", false, "Serve the page for browsers at the endpoint, too, and open it")
+	f.BoolVar(&s.browse, "browse", false, "Serve the page for browsers at the endpoint, too")
 	f.BoolVar(&s.accessLog, "access-log", false, "Enable the access log")
 	cmd.RunE = exits(func(cmd *cobra.Command, screen *cli.Screen, _ []string) (int, error) {
 		return s.serve(cmd.Context(), screen)
@@ -104,7 +102,7 @@ func (s *server) serve(ctx context.Context, screen *cli.Screen) (int, error) {
 	if !term.IsTerminal(int(os.Stdout.Fd())) { // there, the bridge says so
 		fmt.Fprintln(os.Stdout, endpoint)
 	}
-	if s.browse && openPage(ctx, endpoint) != nil {
+	if s.browse {
 		screen.Advise("open " + endpoint + " in a browser")
 	}
 	select {}
@@ -132,23 +130,6 @@ func start(ctx context.Context, screen *cli.Screen, address caddy.NetworkAddress
 		return false
 	}
 	return true
-}
-
-// openPage opens a URL in the browser of the user's desktop. An error means that there is none that can be started.
-func openPage(ctx context.Context, url string) error {
-	opener := []string{"xdg-open"}
-	switch runtime.GOOS {
-	case "darwin":
-		opener = []string{"open"}
-	case "windows":
-		opener = []string{"rundll32", "url.dll,FileProtocolHandler"}
-	}
-	cmd := exec.CommandContext(ctx, opener[0], append(opener[1:], url)...) //nolint:gosec // a program of the system, and a URL that this command has made
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	go func() { _ = cmd.Wait() }() // some openers run as long as the browser
-	return nil
 }
 
 // isTaken reports whether a program listens on an address. Caddy would not notice: it
