@@ -74,7 +74,6 @@ func (d *database) rows(b *bench) {
 	d.add("size of "+kept+" kept runs, MB", megabytes(f.Size), "≤ 200")
 	d.add("list_runs of one owner of them, ms", milliseconds(f.List), "≤ 2")
 	d.add("expiry of "+kept+" runs, processor time of the bridge, s", fmt.Sprintf("%.2f", f.Processor), "≤ 2")
-	d.add("the same, elapsed time, s", fmt.Sprintf("%.2f", f.Expiry), "")
 	b.say("ledger: %s, %s runs", d.name, number(float64(r.All)))
 	o := r.MeasureOpen()
 	d.add(all+"adoption of 50, ms", milliseconds(o.Adoption), "≤ 5")
@@ -155,7 +154,6 @@ func (d *database) shared(b *bench) {
 	late := d.heard(b, at)
 	slices.Sort(late)
 	d.add("an end at one instance reaches another one after, ms, the slowest of "+strconv.Itoa(len(late)), milliseconds(late[len(late)-1]), "≤ 200; SQLite: ≤ 1,000")
-	d.add("the same, the median, ms", milliseconds(statistics.Median(late)), "")
 }
 
 // statements returns the number of statements of a request, the median.

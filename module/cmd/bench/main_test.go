@@ -88,8 +88,7 @@ func TestSections(t *testing.T) {
 	longtest.Need(t, longtest.Long)
 	shortRun(t, "closed,async,watched,allocations,polling",
 		"## Summary", "## Throughput and processor time", "| 64 KiB, 128 connections |", "| respond | upstream alone |",
-		"## What a poll costs", "| each poll |", "## What it costs to watch", "| bridge, log and traces, all sampled |", "## Allocations", "## Polling: how late", "| ratio to back-off: delay / polls |", "## Polling over HTTP", "| adaptive | SDK waiter, by get_run |",
-		"| simulated |")
+		"## What a poll costs", "| each poll |", "## What it costs to watch", "| bridge, log and traces, all sampled |", "## Allocations", "## Polling: how late", "| ratio to back-off: delay / polls |", "## Polling over HTTP", "| adaptive | SDK waiter, by get_run |")
 }
 
 // The sections of descriptors as people publish them, and of large numbers.

@@ -48,14 +48,9 @@ func measureTools(b *bench) values {
 	loads := b.loads(targets, bodies[0].size, 32)
 	b.say("mcp")
 	b.compare(loads, b.slice())
-	t := table{header: []string{"", "calls/s", "processor time, µs/call", "ratio"}}
-	for _, l := range loads {
-		all := l.all()
-		t.add(l.name, number(all.rate()), fmt.Sprintf("%.1f", all.cost()*1e6), b.ratio(l, loads[0], slice.cost).Format("%.2f"))
-	}
 	b.report.goal("Processor time of tools/call (MCP), ratio to execute_skill", "≤ 1.3", b.ratio(loads[1], loads[0], slice.cost).Format("%.2f"))
 	listTools(b)
-	return values{"table": t.String()}
+	return nil // as for A2A
 }
 
 // listTools measures the time of a page of tools of a large catalog.

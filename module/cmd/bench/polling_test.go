@@ -81,7 +81,7 @@ func TestAgentPolls(t *testing.T) {
 				answers = answers[min(1, len(answers)-1):]
 			}))
 			defer server.Close()
-			s := &stream{law: 1, mode: mode{byAgent: true, plan: func(provider.Law, int, *rand.Rand) polling.Plan { return polling.Backoff{Initial: time.Millisecond} }}}
+			s := &stream{law: 1, mode: mode{plan: func(provider.Law, int, *rand.Rand) polling.Plan { return polling.Backoff{Initial: time.Millisecond} }}}
 			err := s.calls(t.Context(), server.Listener.Addr().String(), rand.New(rand.NewPCG(1, 1)), 5, 1)
 			if (err == nil) != (tc.want == "") || err != nil && !strings.HasPrefix(err.Error(), tc.want) {
 				t.Errorf("got %v, want %q", err, tc.want)

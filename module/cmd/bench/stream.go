@@ -23,17 +23,15 @@ import (
 type mode struct {
 	name   string
 	option string  // the bridge's
-	plan   planner // for the simulation, or the agent's plan
-
-	byAgent bool // with get_run
+	plan   planner // the agent's, with get_run; nil: the bridge polls
 }
 
 // modes are the strategies of the simulation, with times divided by provider.HTTPSpeed.
 var modes = []mode{
-	{"fixed 250 ms", "poll_interval 250ms 250ms", fixed, false},
-	{"back-off 25 ms to 1.25 s", "poll_interval 25ms 1250ms", backOff, false},
-	{"adaptive", "", learned, false},
-	{"SDK waiter, by get_run", "", sdkWaiter, true},
+	{"fixed 250 ms", "poll_interval 250ms 250ms", nil},
+	{"back-off 25 ms to 1.25 s", "poll_interval 25ms 1250ms", nil},
+	{"adaptive", "", nil},
+	{"SDK waiter, by get_run", "", sdkWaiter},
 }
 
 // stream makes calls of a skill one after the other, with one polling strategy.
@@ -81,17 +79,14 @@ func pollingHTTP(b *bench, v values) {
 		t.header = append(t.header, m.name)
 	}
 	for i, n := range provider.HTTPLaws {
-		row, below := make([]string, 1+len(modes)), make([]string, 1+len(modes))
-		row[0], below[0] = provider.Laws[n].Name+", "+strconv.Itoa(provider.HTTPSpeed)+" × as fast", "simulated"
-		for k, m := range modes {
+		row := make([]string, 1+len(modes))
+		row[0] = provider.Laws[n].Name
+		for k := range modes {
 			s := streams[i*len(modes)+k]
 			delay := statistics.Bootstrap(b.random, len(s.delays), func(runs []int) float64 { return statistics.Mean(s.delays, runs) })
 			row[k+1] = fmt.Sprintf("%s / %.1f", delay.Format("%.0f"), statistics.Mean(s.polls, statistics.Indexes(len(s.polls))))
-			r := rand.New(rand.NewPCG(seed, uint64(200+n))) //nolint:gosec // no secret
-			below[k+1] = m.plan.simulated(provider.Laws[n], provider.HTTPSpeed, either(b, 1, 20), either(b, 200, 2000), r).String()
 		}
 		t.add(row...)
-		t.add(below...)
 	}
 	v["http"], v["httpSpeed"], v["callers"], v["learning"], v["counted"] = t.String(), provider.HTTPSpeed, callers, learning, counted
 }
@@ -168,7 +163,7 @@ func (s *stream) calls(ctx context.Context, address string, r *rand.Rand, learni
 	defer c.Close()
 	text := call(provider.Timed+strconv.Itoa(s.law), bodies[0].size)
 	var plan polling.Plan // the agent's
-	if s.mode.byAgent {
+	if s.mode.plan != nil {
 		text, plan, learning = withoutWaiting(text), s.mode.plan(provider.Laws[s.law], provider.HTTPSpeed, r), 0
 	}
 	for n := range learning + counted {
