@@ -150,8 +150,7 @@ func (h *Handler) Answers(r *http.Request) bool {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	toAgent := h.agent != nil && h.agent.Serves(r)
 	toTools := h.tools != nil && h.tools.Serves(r)
-	toFiles := h.files != nil && h.files.Serves(r)
-	toUser := h.connect.Serves(r)
+	toFiles, toUser := h.files != nil && h.files.Serves(r), h.connect.Serves(r)
 	if h.Health.Serves(r) {
 		probes.Serve(w, r, h.shown)
 		return nil
@@ -210,6 +209,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		h.server.Serve(ctx, served.Writer(), r)
 	}
 	served.Log(r)
+	lifetime.SendAnswer(w)
 	return nil
 }
 

@@ -2,6 +2,7 @@ package lifetime
 
 import (
 	"context"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -50,6 +51,14 @@ func BeginRequest() { exit.requests.Add(1) }
 // EndRequest must be called once for each BeginRequest.
 func EndRequest() { exit.leave(&exit.requests) }
 
+// SendAnswer sends what a request in progress has written, if the process exits: servers of earlier configurations would do so only after the
+// handler has returned, when nothing waits for them any more.
+func SendAnswer(w http.ResponseWriter) {
+	if caddy.Exiting() {
+		_ = http.NewResponseController(w).Flush() // else the client has left
+	}
+}
+
 // BeginRun counts an execution, which may outlive the request that it came with. When the process exits, it ends the
 // executions without a request, and waits for that, but not for long.
 func BeginRun() { exit.runs.Add(1) }
@@ -66,10 +75,10 @@ func WatchStop(ctx caddy.Context) error {
 			exit.begin(exit.lastGrace())
 			return
 		}
-		http := app.(*caddyhttp.App)
-		p := period{grace: time.Duration(http.GracePeriod)}
+		servers := app.(*caddyhttp.App)
+		p := period{grace: time.Duration(servers.GracePeriod)}
 		if !delayed {
-			p.delay = time.Duration(http.ShutdownDelay)
+			p.delay = time.Duration(servers.ShutdownDelay)
 		}
 		exit.begin(p)
 	}

@@ -151,6 +151,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	}
 	q := &request{Request: r, w: w, caller: h.callerOf(r), handler: h, next: next}
 	q.serve(published)
+	lifetime.SendAnswer(w)
 	return nil
 }
 
