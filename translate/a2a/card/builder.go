@@ -298,6 +298,9 @@ func (b *Builder) renew(ctx context.Context, k key, caller run.Caller) (*kept, e
 	b.mu.Lock()
 	old := b.kept[k]
 	b.mu.Unlock()
+	if old != nil && time.Since(old.checked) < recheck { // a flight has ended since the caller looked
+		return old, nil
+	}
 	now, err := b.read(ctx, k, caller, old)
 	b.mu.Lock()
 	defer b.mu.Unlock()
