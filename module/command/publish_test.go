@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
 )
 
 // TestPublishUsage: an error names the flag that is missing.
@@ -43,7 +45,7 @@ func TestPublish(t *testing.T) {
 		_, _ = io.WriteString(w, `{"host":"`+r.Host+`","path":"`+r.URL.Path+`"}`)
 	}))
 	t.Cleanup(api.Close)
-	folder, port := t.TempDir(), freePort(t)
+	folder, port := t.TempDir(), testbed.UnusedPort(t)
 	file := filepath.Join(folder, "api.yaml")
 	text := `{"openapi":"3.1.0","info":{"title":"Pets","version":"1.0.0"},"paths":{"/pets/{id}":{"get":{"operationId":"getPet","parameters":[
 		{"name":"id","in":"path","required":true,"schema":{"type":"string"}}],"responses":{"200":{"description":"The pet.","content":{"application/json":{}}}}}}}}`

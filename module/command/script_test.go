@@ -136,8 +136,8 @@ func TestScripts(t *testing.T) {
 			empty.On("", hostile.Index, hostile.Respond(http.StatusOK, "", "Content-Type", "application/json"))
 			e.Setenv("EMPTY", empty.URL())
 			e.Setenv("DOCUMENTS", p.URL()+"/descriptors/acme%2F")
-			e.Setenv("PORT", freePort(t))
-			e.Setenv("ADMIN", freePort(t))
+			e.Setenv("PORT", testbed.FreePort(t))
+			e.Setenv("ADMIN", testbed.FreePort(t))
 			e.Setenv("KEY", "open sesame")
 			e.Setenv("WRONG_KEY", "abracadabra")
 			e.Setenv("XDG_DATA_HOME", e.WorkDir)
@@ -192,16 +192,6 @@ func await(ts *testscript.TestScript, _ bool, args []string) {
 			ts.Fatalf("%v", err)
 		}
 	}
-}
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 }
 
 // TestInterrupt interrupts commands that would never end.
@@ -396,7 +386,7 @@ func serveTaken(t *testing.T, listen string) {
 // TestServe runs a bridge without a config file, calls a skill, and stops it.
 func TestServe(t *testing.T) {
 	p := newProvider(t)
-	port := freePort(t)
+	port := testbed.UnusedPort(t)
 	command := exec.CommandContext(t.Context(), "caddy", "skill-bridge", "--provider", p.URL(), "--allow-http", "--allow-networks", "127.0.0.1",
 		"--listen", "127.0.0.1:"+port, "--path", "/agents", "--api-key-env", "KEY", "--debug")
 	folder := t.TempDir()

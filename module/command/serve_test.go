@@ -19,7 +19,7 @@ func TestServePage(t *testing.T) {
 		t.Run(http.StatusText(status), func(t *testing.T) {
 			folder := t.TempDir()
 			command := exec.CommandContext(t.Context(), "caddy", append([]string{
-				"skill-bridge", "--provider", p.URL(), "--allow-http", "--allow-networks", "127.0.0.1", "--listen", "127.0.0.1:" + freePort(t),
+				"skill-bridge", "--provider", p.URL(), "--allow-http", "--allow-networks", "127.0.0.1", "--listen", "127.0.0.1:" + testbed.UnusedPort(t),
 			}, flags...)...)
 			command.Env = append(os.Environ(), "XDG_DATA_HOME="+folder, "XDG_CONFIG_HOME="+folder)
 			errs, err := os.Create(filepath.Join(folder, "errors"))

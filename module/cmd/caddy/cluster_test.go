@@ -12,6 +12,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/postgrestest"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
 )
 
 // clusterRun is what execute_skill and get_run say about a run.
@@ -32,7 +33,7 @@ func settleCluster(e *example, p *hostile.Provider) (ports []string) {
 	e.replace("\tshutdown_delay 5s\n", "\tshutdown_delay 1s\n")
 	e.replace("\t\thealth_interval 2s\n", "\t\thealth_interval 200ms\n")
 	e.replace("\tgrace_period 30s\n", "\tgrace_period 5s\n\tadmin off\n\tpersist_config off\n\tauto_https off\n")
-	ports = []string{freePort(e.t), freePort(e.t)}
+	ports = []string{testbed.FreePort(e.t), testbed.FreePort(e.t)}
 	e.replace("10.0.0.1:8080 10.0.0.2:8080", "127.0.0.1:"+ports[0]+" 127.0.0.1:"+ports[1])
 	return ports
 }
@@ -54,7 +55,7 @@ func TestRollingRestart(t *testing.T) {
 	for i, port := range ports {
 		instances[i] = start(instance, "http://:8080 {", "http://127.0.0.1:"+port+" {")
 	}
-	port := freePort(t)
+	port := testbed.FreePort(t)
 	front := start(balancer, "bridge.example.com {", "http://127.0.0.1:"+port+" {")
 
 	b, client := bridgeAt(t, "127.0.0.1:"+port), &http.Client{Transport: new(http.Transport)}
@@ -117,7 +118,7 @@ func exerciseCluster(e *example) {
 	var instances, balancers []*bridge
 	var stop []func()
 	for _, port := range ports {
-		balancer := freePort(t)
+		balancer := testbed.FreePort(t)
 		e.text = text
 		e.replace("\nbridge.example.com {", "\nhttp://127.0.0.1:"+balancer+" {")
 		e.replace("\nhttp://:8080 {", "\nhttp://:"+port+" {")

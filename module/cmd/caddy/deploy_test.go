@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
 )
 
 // TestManualsDeployment: Caddy takes the Caddyfiles of the containers, and they are formatted.
@@ -30,7 +32,7 @@ func TestManualsDeployment(t *testing.T) {
 // TestManualsDemoContainer: the demo of the container works, and is ready.
 func TestManualsDemoContainer(t *testing.T) {
 	e := newExample(t, readFile(t, "caddyfile-examples/deploy/demo.Caddyfile"))
-	e.replace("127.0.0.1:8081", "127.0.0.1:"+freePort(t))
+	e.replace("127.0.0.1:8081", "127.0.0.1:"+testbed.FreePort(t))
 	b := e.start()
 	if o := b.call("execute_skill", `{"name":"demo.markdown","args":{"markdown":"# Hello"}}`); !strings.Contains(string(o.Result), "Hello") {
 		t.Errorf("%+v", o)

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
 )
 
 // TestEnvironmentThatIsPrinted: caddy run --environ prints the secrets that the environment has, of which a line warns.
@@ -38,7 +40,7 @@ func TestEnvironmentThatIsPrinted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "Caddyfile")
-			text := "{\nadmin off\npersist_config off\n}\nhttp://127.0.0.1:" + freePort(t) + " {\nskill_bridge /rpc {\nallow_anonymous\n" +
+			text := "{\nadmin off\npersist_config off\n}\nhttp://127.0.0.1:" + testbed.FreePort(t) + " {\nskill_bridge /rpc {\nallow_anonymous\n" +
 				"provider https://skills.example.com {\ncredentials " + c.credentials + "\n}\n}\n}\n"
 			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 				t.Fatal(err)

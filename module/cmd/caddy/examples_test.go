@@ -24,6 +24,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/manuals"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
 )
 
 // exercises test, for each example, the feature that it shows.
@@ -592,9 +593,9 @@ const (
 // exerciseUserAccounts: a user without an account is told where to connect one, and books with the one that they connect.
 func exerciseUserAccounts(e *example) {
 	t := e.t
-	provider := "127.0.0.1:" + freePort(t)
+	provider := "127.0.0.1:" + testbed.FreePort(t)
 	e.replace(quickstartProvider, provider)
-	e.admin = "localhost:" + freePort(t)
+	e.admin = "localhost:" + testbed.FreePort(t)
 	e.replace(quickstartAdmin, e.admin)
 	b := e.start()
 	alice := asUser{"Basic " + base64.StdEncoding.EncodeToString([]byte("alice:hiccup"))}
@@ -655,9 +656,9 @@ func (u asUser) RoundTrip(r *http.Request) (*http.Response, error) {
 // polling intervals.
 func startQuickstart(e *example) *bridge {
 	e.t.Helper()
-	e.provider = "127.0.0.1:" + freePort(e.t)
+	e.provider = "127.0.0.1:" + testbed.FreePort(e.t)
 	e.replace(quickstartProvider, e.provider)
-	e.admin = "localhost:" + freePort(e.t)
+	e.admin = "localhost:" + testbed.FreePort(e.t)
 	e.replace(quickstartAdmin, e.admin)
 	e.replace("async_after 100ms", "async_after 10ms")
 	e.replace("\t\tclient demo-client", "\t\trun_time 300ms\n\t\tclient demo-client")

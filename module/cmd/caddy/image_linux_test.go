@@ -17,6 +17,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/postgrestest"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
 )
 
 // enter starts a program in the file system of an image as an engine does: read-only but for /data, as a user without rights, who can get none. Its
@@ -137,7 +138,7 @@ func TestImage(t *testing.T) {
 				i.write(i.secrets, "dsn", postgrestest.Start(t))
 			}
 			e := &example{t: t, text: readFile(t, "caddyfile-examples/deploy/kubernetes/Caddyfile")}
-			port, metrics, admin := freePort(t), freePort(t), freePort(t)
+			port, metrics, admin := testbed.UnusedPort(t), testbed.UnusedPort(t), testbed.UnusedPort(t)
 			e.replace("\tshutdown_delay 10s\n", "\tadmin localhost:"+admin+"\n")
 			e.replace("http://:8080", "http://127.0.0.1:"+port)
 			e.replace("http://:9180", "http://127.0.0.1:"+metrics)

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/manuals"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
 )
 
 // monitoringCaddyfile returns the Caddyfile of the manual with this line, as an example with a
@@ -61,9 +62,9 @@ func TestManualsMetrics(t *testing.T) {
 	const site = "http://localhost:8080 {\n\tskill_bridge /rpc {\n\t\tprovider PROVIDER {\n\t\t\tnamespace acme\n\t\t}\n\t\tallow_anonymous\n\t}\n}\n"
 	e := newExample(t, manuals.In(t, "caddyfile", manuals.Monitoring)[0].Text+strings.ReplaceAll(site, "PROVIDER", p.URL))
 	e.onLoopback()
-	handler := "localhost:" + freePort(t)
+	handler := "localhost:" + testbed.FreePort(t)
 	e.replace(scraped, handler)
-	e.admin = "localhost:" + freePort(t)
+	e.admin = "localhost:" + testbed.FreePort(t)
 	b := e.start()
 	b.execute("acme.translate", "acme/translate")
 
@@ -134,7 +135,7 @@ func TestManualsTracing(t *testing.T) {
 				}
 			}
 			e := monitoringCaddyfile(t, "\ttracing")
-			address := "localhost:" + freePort(t)
+			address := "localhost:" + testbed.FreePort(t)
 			e.replace("localhost:8080", address)
 			e.text = "{\n\tadmin off\n\tpersist_config off\n}\n" + e.text
 			caddy := runCaddyfile(e, "Caddyfile")

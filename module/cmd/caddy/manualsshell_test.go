@@ -15,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/manuals"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
 )
 
 // aShell runs lines of the manuals' shell blocks with the quickstart.
@@ -279,7 +280,7 @@ func (s *aShell) output(line string) string {
 // serve runs a bridge, reads its address from its output, lists its skills, and stops it.
 func (s *aShell) serve(line string) {
 	s.t.Helper()
-	address := "localhost:" + freePort(s.t)
+	address := "localhost:" + testbed.UnusedPort(s.t)
 	line = regexp.MustCompile(` --listen \S+`).ReplaceAllString(line, "")
 	command := s.command(line, "--listen", address)
 	stdout, err := command.StdoutPipe()
@@ -300,7 +301,7 @@ func (s *aShell) serve(line string) {
 // publish publishes an API, reads its address from its output, and stops it.
 func (s *aShell) publish(line string) {
 	s.t.Helper()
-	address := "localhost:" + freePort(s.t)
+	address := "localhost:" + testbed.UnusedPort(s.t)
 	command := s.command(line, "--listen", address)
 	stdout, err := command.StdoutPipe()
 	if err != nil {
@@ -388,11 +389,11 @@ func startCaddy(t *testing.T, args ...string) (command *exec.Cmd, logged string)
 func quickstartElsewhere(t *testing.T, file string) (e *example, endpoint string) {
 	t.Helper()
 	e = &example{t: t, text: readFile(t, file)}
-	port := freePort(t)
+	port := testbed.FreePort(t)
 	e.replace("localhost:8080", "localhost:"+port)
 	e.replace("127.0.0.1:8080", "127.0.0.1:"+port)
-	e.replace(quickstartProvider, "127.0.0.1:"+freePort(t))
-	e.admin = "localhost:" + freePort(t)
+	e.replace(quickstartProvider, "127.0.0.1:"+testbed.FreePort(t))
+	e.admin = "localhost:" + testbed.FreePort(t)
 	e.replace(quickstartAdmin, e.admin)
 	return e, "localhost:" + port
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/manuals"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
 )
 
 // published replaces what an example or a block with skill_publish needs: the site has an address of this machine, at which a bridge finds it, and the API is a
@@ -24,7 +25,7 @@ func published(t *testing.T, e *example) (site string) {
 		_, _ = io.WriteString(w, `["`+r.Method+" "+r.URL.RequestURI()+" "+r.Header.Get("X-Pets-Key")+r.Header.Get("Authorization")+`"]`)
 	}))
 	t.Cleanup(api.Close)
-	site = "http://127.0.0.1:" + freePort(t)
+	site = "http://127.0.0.1:" + testbed.FreePort(t)
 	e.replace("api.example.com {", site+" {")
 	e.replace("localhost:3000", strings.TrimPrefix(api.URL, "http://"))
 	e.text = regexp.MustCompile(`\bopenapi \S+ \{`).ReplaceAllLiteralString(e.text, "openapi "+filepath.ToSlash(filepath.Join(repository, "caddyfile-examples/publish.openapi.yaml"))+" {")

@@ -16,6 +16,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/manuals"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
 )
 
 // packagedUnit is the part of the unit in Caddy's packages (github.com/caddyserver/dist) that the drop-in changes.
@@ -145,7 +146,7 @@ func TestManualsSystemdReload(t *testing.T) {
 			}
 		}
 	}
-	secret, file, port := filepath.Join(folder, "key"), filepath.Join(folder, "Caddyfile"), freePort(t)
+	secret, file, port := filepath.Join(folder, "key"), filepath.Join(folder, "Caddyfile"), testbed.FreePort(t)
 	write := func(path, text string) {
 		t.Helper()
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

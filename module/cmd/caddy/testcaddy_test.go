@@ -2,7 +2,6 @@ package main_test
 
 import (
 	"encoding/json" // for Caddy's own types
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/callers"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
 )
 
 const repository = "../../.."
@@ -172,7 +172,7 @@ func module(t *testing.T, settings object) json.RawMessage {
 // has no secret.
 func (e *example) start() *bridge {
 	e.t.Helper()
-	port := freePort(e.t)
+	port := testbed.FreePort(e.t)
 	e.replace("localhost:8080", "localhost:"+port)
 	e.text = strings.ReplaceAll(e.text, "127.0.0.1:8080", "127.0.0.1:"+port)
 	text := e.config()
@@ -233,18 +233,4 @@ func (e *example) checkLog(log string) {
 			}
 		}
 	}
-}
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	_, port, err := net.SplitHostPort(listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
 }

@@ -57,8 +57,13 @@ func TestSchemasAreShared(t *testing.T) {
 		t.Errorf("%p, %p", again, one)
 	}
 	compiled, err := one.CompileAgain()
+	for range 10 { // to make room, the pool may drop any, also the newest
+		if err == nil && one.Ready() == nil {
+			compiled, err = one.CompileAgain()
+		}
+	}
 	if err != nil || one.Ready() != compiled {
-		t.Fatalf("%v", err)
+		t.Fatalf("%p, %p: %v", one.Ready(), compiled, err)
 	}
 	if f, err := compiled.Validate("shared-x"); f != nil || err != nil {
 		t.Errorf("%v, %v", f, err)
