@@ -162,7 +162,7 @@ func parseCaddyfile(helper httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, e
 //			concurrent <n>
 //			runs       <n> <duration>
 //		}
-//		browse            [<template-file>]
+//		browse
 //		priority          low|normal|high
 //		store             sqlite [<file>] | postgres <dsn> | memory
 //		keep              <duration> [<n> [<per principal>]]
@@ -273,15 +273,8 @@ func (p parser) caller(to **Caller) error {
 }
 
 func (p parser) browse(to **browse.Config) error {
-	b := new(browse.Config)
-	*to = b
-	if p.NextArg() {
-		if p.Val() == "" {
-			return p.Err("browse has an empty argument; leave it out to use the bridge's own template")
-		}
-		p.Prev()
-	}
-	return p.Args("browse", "optionally the file of a template", 0, &b.TemplateFile)
+	*to = new(browse.Config)
+	return p.NoArgs()
 }
 
 func (p parser) cache(to **Cache) error {

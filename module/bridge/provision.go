@@ -133,9 +133,7 @@ func (h *Handler) mount(ctx caddy.Context, setup *fronts.Setup) (kept *fronts.Ke
 		return nil, err
 	}
 	h.server = setup.Server(rpc, skillsprotocol.Profile(setup.MaxBatch))
-	if h.browser, err = h.Browse.Handler(setup.Bridge, h.requires(), setup.Refused); err != nil {
-		return nil, &options.ConfigError{Path: "browse.template_file", Err: err}
-	}
+	h.browser = h.Browse.Handler(setup.Bridge, h.requires(), setup.Refused)
 	page := cmp.Or(h.browser, new(browse.Handler)) // a zero one, if none is served
 	page.Name, page.URL, page.Challenge = h.givenName(), fronts.URLOf, h.challenge()
 	if err := h.serveConnect(setup, kept); err != nil {

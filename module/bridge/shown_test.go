@@ -18,7 +18,7 @@ import (
 
 // unshown are options that need a file of a form that examples can't have, or are words of options that are shown.
 var unshown = map[string]bool{
-	"a2a.sign": true, "a2a.sign.file": true, "a2a.sign.key_id": true, "browse.template_file": true, "circuit_breaker.off": true,
+	"a2a.sign": true, "a2a.sign.file": true, "a2a.sign.key_id": true, "circuit_breaker.off": true,
 	"old_seal_key": true, "webhooks.secrets": true, "webhooks.allow_any_port": true,
 }
 

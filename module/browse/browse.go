@@ -8,11 +8,9 @@ import (
 	_ "embed"
 	"fmt"
 	"html/template"
-	"io"
 	"mime"
 	"net/http"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -21,13 +19,11 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
-// pageTemplate is the template of the page that `browse` serves unless the configuration
-// names another file. It is a template of package html/template, executed with a [Page].
-//
 //go:embed page.html
 var pageSource string
 
-var pageTemplate = lean(pageSource)
+// pageTemplate is the template of the page that `browse` serves. It is executed with a [Page].
+var pageTemplate = template.Must(Template("page.html", lean(pageSource)))
 
 // head is the template of the head of the bridge's pages.
 //
@@ -57,47 +53,14 @@ func lean(source string) string {
 }
 
 // Config configures the page that shows the skills to browsers.
-type Config struct {
-	// The file of a template to use instead of the embedded one, in the syntax of
-	// Go's package html/template. It is executed with a `Page`. A style or
-	// script of its own needs the attribute `nonce="{{.Nonce}}"`. Default: the
-	// embedded template. Example: `/etc/caddy/skills.html`.
-	TemplateFile string `json:"template_file,omitempty"`
-}
+type Config struct{}
 
 // Handler returns the handler that serves the page of a bridge, or nil if c is nil.
-func (c *Config) Handler(bridge *translate.Bridge, requirePrincipal bool, refused func(ctx context.Context, method, reason string)) (*Handler, error) {
+func (c *Config) Handler(bridge *translate.Bridge, requirePrincipal bool, refused func(ctx context.Context, method, reason string)) *Handler {
 	if c == nil {
-		return nil, nil //nolint:nilnil // see above
+		return nil
 	}
-	page, err := c.template()
-	if err != nil {
-		return nil, err
-	}
-	return &Handler{template: page, bridge: bridge, requirePrincipal: requirePrincipal, refused: refused, limits: standardPageLimits}, nil
-}
-
-// template reads the template and executes it with sample data, so that an error in it is
-// found when the configuration loads. The errors of the template begin with file and line.
-func (c *Config) template() (*template.Template, error) {
-	name, text := "page.html", pageTemplate
-	if c.TemplateFile != "" {
-		own, err := os.ReadFile(c.TemplateFile)
-		if err != nil {
-			return nil, err
-		}
-		name, text = c.TemplateFile, string(own)
-	}
-	parsed, err := Template(name, text)
-	if err != nil {
-		return nil, err
-	}
-	for _, page := range []*Page{{}, examplePage()} {
-		if err := parsed.Execute(io.Discard, page); err != nil {
-			return nil, err
-		}
-	}
-	return parsed, nil
+	return &Handler{bridge: bridge, requirePrincipal: requirePrincipal, refused: refused, limits: standardPageLimits}
 }
 
 // Template returns the template of a page. It may begin with the template "head", for which the page has the fields Name, Nonce and Style, and a template "title".
@@ -122,7 +85,6 @@ type Handler struct {
 	// link: the source needs none. nil: none does. It must not be changed while the handler serves.
 	Account func(ctx context.Context, principal, namespace string) (link string, connected bool)
 
-	template         *template.Template
 	bridge           *translate.Bridge
 	requirePrincipal bool
 	refused          func(ctx context.Context, method, reason string)
@@ -145,7 +107,7 @@ func (h *Handler) Serve(ctx context.Context, w http.ResponseWriter, r *http.Requ
 	if status == http.StatusUnauthorized {
 		header.Set("WWW-Authenticate", h.Challenge)
 	}
-	return Send(w, status, h.template, page, page.Nonce, "script-src 'nonce-"+page.Nonce+"'; connect-src 'self'; img-src blob:; form-action 'none'; "+
+	return Send(w, status, pageTemplate, page, page.Nonce, "script-src 'nonce-"+page.Nonce+"'; connect-src 'self'; img-src blob:; form-action 'none'; "+
 		"require-trusted-types-for 'script'; trusted-types 'none'")
 }
 

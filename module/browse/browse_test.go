@@ -5,8 +5,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -19,7 +17,6 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/hostile"
-	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/manuals"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
 )
 
@@ -255,7 +252,7 @@ func TestBrowseGuardsThePage(t *testing.T) {
 
 // TestBrowseIsSmall holds the embedded page to what a slow phone can bear.
 func TestBrowseIsSmall(t *testing.T) {
-	if size := len(pageTemplate) + len(Style) + len(browseScript); size > 41<<10 {
+	if size := len(lean(pageSource)) + len(Style) + len(browseScript); size > 41<<10 {
 		t.Errorf("the page has %d bytes", size)
 	}
 }
@@ -776,53 +773,5 @@ func TestBrowseTakesPlaces(t *testing.T) {
 	testbed.Eventually(t, 10*time.Second, func() bool { return p.Hanging() == 1 }, "a call takes the only place")
 	if text := look(t, url).visible(t); !strings.Contains(text, "Too many calls are in progress here (limits runs: 1)") {
 		t.Errorf("%s", text)
-	}
-}
-
-// TestBrowseTemplateOfTheManual: what it shows can be used as it is.
-func TestBrowseTemplateOfTheManual(t *testing.T) {
-	template := manuals.In(t, "html", manuals.Page)[0].Text
-	file := filepath.Join(t.TempDir(), "skills.html")
-	if err := os.WriteFile(file, []byte(template), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
-	page := look(t, testbed.StartCaddy(t, testbed.Bridge("browse "+file, "provider "+p.URL()+" {", "namespace acme", "}")).URL)
-	if text := page.visible(t); !strings.Contains(text, "Our skills acme acme.echo (available): Does something.") {
-		t.Error(text)
-	}
-}
-
-func TestBrowseTemplateOfTheOperator(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "skills.html")
-	write := func(text string) {
-		t.Helper()
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo", Edit: func(d hostile.Object) { d["description"] = "<b>bold</b>" }})
-	write("<h1>Ours</h1><style nonce=\"{{.Nonce}}\">h1{}</style>\n{{range .Groups}}{{range .Skills}}<p>{{.Name}}: {{.Description}}</p>{{end}}{{end}}")
-	caddyfile := testbed.Bridge("browse "+file, "provider "+p.URL()+" {", "namespace acme", "}")
-	c := testbed.StartCaddy(t, caddyfile)
-	page := look(t, c.URL)
-	if !strings.Contains(page.body, "<h1>Ours</h1>") || !strings.Contains(page.body, "<p>acme.echo: &lt;b&gt;bold&lt;/b&gt;</p>") {
-		t.Errorf("%s", page.body)
-	}
-	for text, want := range map[string]string{
-		"one\n{{range .Groups}}":                        file + ":2: ",
-		"one\ntwo\n{{.Grups}}":                          file + ":3:",
-		"{{range .Groups}}\n{{.Skill}}{{end}}":          file + ":2:",
-		"{{frobnicate}}":                                file + ":1: ",
-		"one\n<a href={{if .Skill}}'{{else}}\"{{end}}>": file + ":2:",
-		"{{(index .Groups 0).Namespace}}":               file + ":1:", // there may be none
-	} {
-		write(text)
-		if err := c.Reload(caddyfile + "# " + want); err == nil || !strings.Contains(err.Error(), "browse.template_file: ") || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %q", text, err, want)
-		}
-	}
-	if err := c.Reload(strings.ReplaceAll(caddyfile, file, file+".missing")); err == nil || !strings.Contains(err.Error(), file+".missing") {
-		t.Errorf("a missing file: %v", err)
 	}
 }

@@ -180,11 +180,13 @@ type Input struct {
 	HasDefault              bool
 	Default                 string   // JSON
 	Choices                 []string // the allowed values in JSON, if the schema lists them
-	Limits                  []string // what the schema asks of values, in words, such as "1 to 10"
-	Pattern                 string   // a regular expression; empty: there is none
+	Rules                   []Rule
 	// Schema is the JSON Schema of the input, for the form; empty: it is too long.
 	Schema string
 }
+
+// Rule is a keyword of a schema and its value in JSON.
+type Rule struct{ Keyword, Value string }
 
 // Auth is how the bridge has to authenticate to the provider.
 type Auth struct {
@@ -200,31 +202,4 @@ type Auth struct {
 type Link struct {
 	URL  string // empty: there is none
 	Host string // the host of the URL, in ASCII
-}
-
-// examplePage returns sample data for testing templates, with elements in each list.
-func examplePage() *Page {
-	at := Link{"https://example.com/", "example.com"}
-	choices := []Choice{{"example", "example", true}, {"other", "other", false}}
-	return &Page{
-		Name: "example", Endpoint: at.URL, Problem: "example", Skills: 6, Found: 5, Hidden: 1, Unread: 1, Read: "?", Skill: "example", Principal: "example", Nonce: "example",
-		Filter: Filter{Words: "example", Namespace: "example", State: "available", Type: "api", Tag: "example", From: 1, Read: true}, Choices: Choices{choices, choices, choices},
-		Sources:     []Source{{"example", 6, "?"}, {"other", 1, ""}},
-		Unavailable: []Unavailable{{"example", "example"}},
-		Agent:       at.URL,
-		MCP:         MCP{at.URL, []Client{{"example", "example", "{}"}}},
-		Groups: []Group{{Namespace: "example", Results: true, Total: 6, Hidden: 1, Before: "?", More: "?", Account: "?", Skills: []Skill{
-			{
-				Name: "example", Condition: Condition{State: catalog.Available, Held: "example"}, MoreInputs: 1, Tags: []string{"example"}, ProviderLink: at, Documentation: at, Tool: "example",
-				A2A:    A2A{at.URL, at.URL, "curl"},
-				Code:   []Code{{"example", "example", "shell", "{}"}},
-				Inputs: []Input{{Name: "example", Required: true, HasDefault: true, Default: "1", Choices: []string{"1"}, Limits: []string{"example"}, Pattern: "^", Schema: "{}"}},
-				Auth:   Auth{Type: "oauth2", Scopes: []string{"example"}}, Output: Output{Schema: "{}"},
-			},
-			{Name: "closed", Condition: Condition{State: catalog.NeedsCredentials, Since: time.Unix(0, 0), Ago: "1 h", Reason: "example", Denied: true}, Auth: Auth{Type: "api_key", Header: "example"}},
-			{Name: "other", Condition: Condition{State: catalog.Invalid, Reason: "example", Faults: []Fault{{"/example", "example"}}}},
-			{Name: "named", Condition: Condition{State: catalog.Unknown}},
-			{Name: "read", Condition: Condition{State: catalog.Available}, Reading: "example"},
-		}}},
-	}
 }

@@ -149,20 +149,13 @@ func indented(value jsontext.Value, limit int) string {
 	return safetext.Escape(string(text), "\n")
 }
 
-// inputOf returns an input, with what its schema says in words.
+// inputOf returns an input, with what its schema says.
 func inputOf(p *document.Parameter) Input {
 	in := Input{
 		Name: plain(p.Name, maxShownName), Type: plain(p.Type, maxShownName), Description: plain(p.Description, maxShownText),
 		Required: p.Required, HasDefault: len(p.Default) > 0, Default: plain(string(p.Default), maxShownName),
 	}
-	rules := rulesOf(p.Schema)
-	for _, choice := range rules.Enum[:min(len(rules.Enum), maxShownList)] {
-		in.Choices = append(in.Choices, plain(string(choice), maxShownName))
-	}
-	if len(rules.Enum) > maxShownList {
-		in.Choices = append(in.Choices, "…")
-	}
-	in.Limits, in.Pattern = rules.words(), plain(rules.Pattern, maxShownName)
+	in.Choices, in.Rules = rulesOf(p.Schema)
 	in.Schema = schemaOf(p)
 	return in
 }
@@ -200,98 +193,29 @@ func authOf(a *document.Auth) Auth {
 	return auth
 }
 
-// rules are the keywords of a schema that people can be told (JSON Schema 2020-12, Validation). Numbers are as the provider wrote them.
-type rules struct {
-	Enum             []jsontext.Value `json:"enum"`
-	Const            jsontext.Value   `json:"const"`
-	MinLength        jsontext.Value   `json:"minLength"`
-	MaxLength        jsontext.Value   `json:"maxLength"`
-	Minimum          jsontext.Value   `json:"minimum"`
-	Maximum          jsontext.Value   `json:"maximum"`
-	ExclusiveMinimum jsontext.Value   `json:"exclusiveMinimum"`
-	ExclusiveMaximum jsontext.Value   `json:"exclusiveMaximum"`
-	MultipleOf       jsontext.Value   `json:"multipleOf"`
-	MinItems         jsontext.Value   `json:"minItems"`
-	MaxItems         jsontext.Value   `json:"maxItems"`
-	UniqueItems      bool             `json:"uniqueItems"`
-	Pattern          string           `json:"pattern"`
-	Format           string           `json:"format"`
+// shownKeywords are the keywords of a schema that the page shows beside the allowed values (JSON Schema 2020-12, Validation).
+var shownKeywords = []string{
+	"const", "format", "pattern", "minLength", "maxLength", "minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf", "minItems", "maxItems", "uniqueItems",
 }
 
-// rulesOf reads the rules of a schema. If it is invalid, those that were read so far are used.
-func rulesOf(schema jsontext.Value) (r rules) {
+// rulesOf returns the allowed values of a schema, and its other keywords that the page shows. If it is invalid, those that were read so far are used.
+func rulesOf(schema jsontext.Value) (choices []string, rules []Rule) {
+	var keywords map[string]jsontext.Value
+	var enum []jsontext.Value
 	if schema.Kind() == '{' && len(schema) <= maxShownSchema {
-		_ = json.Unmarshal(schema, &r)
+		_ = json.Unmarshal(schema, &keywords)
+		_ = json.Unmarshal(keywords["enum"], &enum)
 	}
-	return r
-}
-
-// words returns the rules without the allowed values and the pattern in words.
-func (r *rules) words() (list []string) {
-	add := func(text string) {
-		if text != "" {
-			list = append(list, text)
+	for _, choice := range enum[:min(len(enum), maxShownList)] {
+		choices = append(choices, plain(string(choice), maxShownName))
+	}
+	if len(enum) > maxShownList {
+		choices = append(choices, "…")
+	}
+	for _, keyword := range shownKeywords {
+		if value := plain(string(keywords[keyword]), maxShownName); value != "" {
+			rules = append(rules, Rule{keyword, value})
 		}
 	}
-	add(between(r.MinLength, r.MaxLength, "character"))
-	add(between(r.Minimum, r.Maximum, ""))
-	if n := numberOf(r.ExclusiveMinimum); n != "" {
-		add("more than " + n)
-	}
-	if n := numberOf(r.ExclusiveMaximum); n != "" {
-		add("less than " + n)
-	}
-	if n := numberOf(r.MultipleOf); n != "" {
-		add("a multiple of " + n)
-	}
-	add(between(r.MinItems, r.MaxItems, "item"))
-	if r.UniqueItems {
-		add("no item twice")
-	}
-	if format := plain(r.Format, maxShownName); format != "" {
-		add("format " + format)
-	}
-	if len(r.Const) > 0 {
-		add("always " + plain(string(r.Const), maxShownName))
-	}
-	return list
-}
-
-// between returns a range in words, of numbers or of a number of units; empty: it has no bounds.
-func between(least, most jsontext.Value, unit string) string {
-	low, high := numberOf(least), numberOf(most)
-	if unit != "" && low == "0" {
-		low = ""
-	}
-	var text, last string
-	switch {
-	case low != "" && low == high:
-		text, last = "exactly "+low, low
-	case low != "" && high != "":
-		text, last = low+" to "+high, high
-	case low != "":
-		text, last = "at least "+low, low
-	case high != "":
-		text, last = "at most "+high, high
-	default:
-		return ""
-	}
-	if unit == "" {
-		return text
-	}
-	if last != "1" {
-		unit += "s"
-	}
-	return text + " " + unit
-}
-
-// maxDigits bounds a shown number.
-const maxDigits = 30
-
-// numberOf returns a number as it is written; empty: it is none, or too long.
-func numberOf(v jsontext.Value) string {
-	if v.Kind() != '0' || len(v) > maxDigits {
-		return ""
-	}
-	return strings.TrimSpace(string(v))
+	return choices, rules
 }

@@ -166,7 +166,7 @@ func TestManualsBlocks(t *testing.T) {
 	// and configuration of Prometheus. The answer of approve is an example: a test in package command compares the form.
 	readElsewhere := []string{
 		manuals.Configuration + " skill_bridge", manuals.Credentials + " credentials", manuals.Contributing + " module/",
-		manuals.README + " Without", manuals.Page + " <!doctype", manuals.Publishing + " skill_publish", manuals.Monitoring + " #", manuals.CommandLine + " acme.weather",
+		manuals.README + " Without", manuals.Publishing + " skill_publish", manuals.Monitoring + " #", manuals.CommandLine + " acme.weather",
 		"module/consent/README.md https://agents.example.com/connect/<namespace>/callback",
 	}
 	for _, block := range manuals.Blocks(t) {
