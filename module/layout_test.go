@@ -46,7 +46,7 @@ var ceilings = map[string]int{
 	"module/fronts":            1497,
 	"translate/jsonrpc":        1563,
 	"translate/front":          1493,
-	"module/browse":            1280,
+	"module/browse":            1152,
 	"module/consent":           530,
 	"translate/polling":        1092,
 	"translate/agentskills":    1014,
