@@ -8,6 +8,7 @@ package store
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -135,9 +136,6 @@ func (d *DB) run() {
 	defer runs.Wait()
 	runs.Go(d.runs.work)
 	for d.wait(sweepInterval) {
-		if d.tables.Load() != nil {
-			_ = d.Check(d.ctx)
-		}
 		_ = d.sweep(d.ctx) // the next one deletes it; statements log errors
 	}
 }
@@ -158,7 +156,7 @@ func (d *DB) open() error {
 		}
 	}
 	if err != nil {
-		err = d.judged(d.ctx, err, reading, one)
+		err = d.judged(d.ctx, err, reading)
 		if _, ok := errors.AsType[*ledger.Unavailable](err); !ok {
 			d.suffered(&ledger.Unavailable{Err: new(verdict.Verdict).Mark(fmt.Errorf("%s: %w", d.dialect.place(), err)), Advice: "The database can't be opened. The error says why."})
 		}
@@ -269,7 +267,9 @@ func (d *DB) Check(ctx context.Context) error {
 			}
 		}
 		name := []byte(newID())
-		if _, err := s.exec(ctx, "INSERT INTO things (kind, name, value, version, expires) VALUES ($1, $2, $3, 1, {now})", "check", name, []byte{}); err != nil {
+		value := make([]byte, 64<<10) // on a full disk, there is no place for it
+		_, _ = rand.Read(value)       // it never fails
+		if _, err := s.exec(ctx, "INSERT INTO things (kind, name, value, version, expires) VALUES ($1, $2, $3, 1, {now})", "check", name, value); err != nil {
 			return err
 		}
 		if _, err := s.exec(ctx, "DELETE FROM things WHERE kind = $1 AND name = $2", "check", name); err != nil {

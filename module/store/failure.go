@@ -39,9 +39,9 @@ func (d *DB) again(err error, p purpose) bool {
 // effect that lasts.
 //
 // ctx is the context of the caller: if it has ended, that says nothing about the database.
-func (d *DB) judged(ctx context.Context, err error, p purpose, k kind) error {
+func (d *DB) judged(ctx context.Context, err error, p purpose) error {
 	if err == nil {
-		d.answered(k == several)
+		d.answered(false)
 		return nil
 	}
 	if last, ok := errors.AsType[*finalError](err); ok {
@@ -68,11 +68,11 @@ func (d *DB) judged(ctx context.Context, err error, p purpose, k kind) error {
 	return trouble
 }
 
-// answered notes that the database works. That it can be written again is said only by what has changed rows, as the renewal of the lease does,
-// and that its tables can be used only by [DB.Check].
-func (d *DB) answered(wrote bool) {
+// answered notes that the database works. That it can be written, and its tables be used, again is said only by [DB.Check]: on a full disk, changes of
+// rows still find place here and there.
+func (d *DB) answered(checked bool) {
 	trouble := d.trouble.Load()
-	if trouble == nil || trouble.Full && !wrote || trouble == d.tables.Load() {
+	if trouble == nil || trouble.Full && !checked || trouble == d.tables.Load() {
 		return
 	}
 	if d.trouble.CompareAndSwap(trouble, nil) {

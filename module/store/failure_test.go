@@ -3,6 +3,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"net"
@@ -189,7 +190,7 @@ func TestErrorsOfPostgres(t *testing.T) {
 		wantUnavailable(t, raise(reading, code), "raised", "")
 	}
 	full := &pgconn.PgError{SeverityUnlocalized: "PANIC", Code: "53100", Message: "could not write to file"} // of its log: it may have a commit already
-	if _, ok := errors.AsType[*ledger.Unavailable](db.judged(t.Context(), full, writing, one)); ok || db.Status().Trouble.Full {
+	if _, ok := errors.AsType[*ledger.Unavailable](db.judged(t.Context(), full, writing)); ok || db.Status().Trouble.Full {
 		t.Errorf("a server that has ended since its disk is full had certainly not executed a statement, or can be read: %+v", db.Status().Trouble)
 	}
 	if _, ok := errors.AsType[*ledger.Unavailable](raise(writing, "23505")); ok {
@@ -327,10 +328,11 @@ func TestErrorsOfSQLite(t *testing.T) {
 	scalar[int](t, db, writing, "PRAGMA busy_timeout = 10")
 	err = other.transaction(t.Context(), func(context.Context, session) error { return db.Check(t.Context()) })
 	wantUnavailable(t, err, "locked", "Another process")
+	scalar[int](t, db, writing, fmt.Sprint("PRAGMA max_page_count = ", pages+100))
 	if err := db.Check(t.Context()); err != nil {
 		t.Error(err)
 	}
-	wantUnavailable(t, db.judged(t.Context(), machine.OnNetwork("/mnt", "NFS"), reading, one), "/mnt", "store postgres")
+	wantUnavailable(t, db.judged(t.Context(), machine.OnNetwork("/mnt", "NFS"), reading), "/mnt", "store postgres")
 	if _, err := db.session(reading).exec(t.Context(), "DELETE FROM things"); err == nil {
 		t.Error("a connection that reads has written")
 	}
@@ -366,6 +368,45 @@ func TestTablesThatCantBeUsed(t *testing.T) {
 		}
 		if n := scalar[int](t, db, reading, "SELECT count(*) FROM runs"); n != 2 {
 			t.Errorf("%d runs are left", n)
+		}
+	})
+}
+
+// R240: a full disk is not taken for one that works again because a lease can still be renewed, or rows be changed where they are.
+func TestR240FullDisk(t *testing.T) {
+	databases(t, func(t *testing.T, settings Settings) {
+		log, logs := observed()
+		db := begin(t, settings, log)
+		full, back := "PRAGMA max_page_count = 1", "PRAGMA max_page_count = 1000000" // none but those that there are
+		if settings.Kind == Postgres {
+			exec(t, db, "CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RAISE EXCEPTION 'No space left on device' USING ERRCODE = 'disk_full'; END$$")
+			full, back = "CREATE TRIGGER refused BEFORE INSERT ON runs FOR EACH ROW EXECUTE FUNCTION refuse()", "DROP TRIGGER refused ON runs"
+		}
+		set := func(text string) {
+			if err := db.session(writing).query(t.Context(), func(*sql.Rows) error { return nil }, text); err != nil {
+				t.Fatal(err)
+			}
+		}
+		set(full)
+		before := logs.Len()
+		if u := wantUnavailable(t, db.Check(t.Context()), "", "full"); !u.Full {
+			t.Errorf("%+v", u)
+		}
+		for range 3 {
+			if _, err := db.Runs().Renew(t.Context()); err != nil {
+				t.Error(err)
+			}
+			exec(t, db, "UPDATE instances SET process = process")
+			if trouble := db.Status().Trouble; trouble == nil || !trouble.Full {
+				t.Fatalf("the disk is still full: %+v", trouble)
+			}
+		}
+		set(back)
+		if _, err := db.Runs().Renew(t.Context()); err != nil || db.Status().Trouble != nil {
+			t.Errorf("%v, %+v", err, db.Status().Trouble)
+		}
+		if lines := logs.All()[before:]; len(lines) != 2 || lines[1].Message != "the database works again" {
+			t.Errorf("%v", lines)
 		}
 	})
 }

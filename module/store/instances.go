@@ -99,11 +99,13 @@ func (i *instance) renew(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	i.db.answered(true)
 	i.mu.Lock()
-	defer i.mu.Unlock()
 	i.lost = i.lost || id != i.id
 	i.id, i.renewed = id, now
+	i.mu.Unlock()
+	if i.db.trouble.Load() != nil { // that a lease can be renewed does not say that a run can be added, such as on a full disk
+		_ = i.db.Check(ctx) // the status has the error
+	}
 	return nil
 }
 

@@ -92,9 +92,6 @@ func (s session) exec(ctx context.Context, text string, args ...any) (changed in
 		changed, err = result.RowsAffected()
 		return err
 	})
-	if err == nil && changed > 0 && !s.within {
-		s.db.answered(true)
-	}
 	return changed, err
 }
 
@@ -157,7 +154,7 @@ func (s session) do(ctx context.Context, f func(context.Context, session) error)
 	s.conns = c
 	limited, cancel := context.WithTimeout(ctx, statementTimeout)
 	defer cancel()
-	return s.db.judged(ctx, s.attempt(limited, f), s.purpose, s.kind)
+	return s.db.judged(ctx, s.attempt(limited, f), s.purpose)
 }
 
 // attempt calls f, again and again while the database refuses it. The wait for another process that has locked the file ends shortly before the context does,
