@@ -67,7 +67,8 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 	if kept != nil {
 		kept.MaxOutput = config.Limits.OutputSize
 	}
-	return h.show(ctx, &observe.Bridge{Bridge: bridge, Breakers: h.shared.breakers, Access: config.Access, Quotas: config.Quotas.Rules(), Store: h.DB(), Line: lines.At}, o)
+	runs, _ := h.Runs()
+	return h.show(ctx, &observe.Bridge{Bridge: bridge, Breakers: h.shared.breakers, Access: config.Access, Quotas: config.Quotas.Rules(), Store: h.DB(), MaxRuns: runs, Line: lines.At}, o)
 }
 
 // setup returns what the fronts share.

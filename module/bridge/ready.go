@@ -6,16 +6,18 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 	"golang.org/x/term"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/fronts"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 )
 
-// announce logs that the bridge is ready, or only listens since its database is not open, and where it is. It says so on the terminal, too, since the log
-// may go to a file.
+// announce logs that the bridge is ready, or only listens until its database is open, and where it is. It says so on the terminal, too, since the log may go
+// to a file.
 func (h *Handler) announce(ctx context.Context, app *caddyhttp.App) {
 	urls, open := h.URLs(app, h)
 	state, database, callers := "ready", "none", h.callers(open)
@@ -42,6 +44,14 @@ func (h *Handler) announce(ctx context.Context, app *caddyhttp.App) {
 	if i := slices.IndexFunc(terminals, func(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }); i >= 0 {
 		list := func(words []string) string { return strings.Join(words, ", ") }
 		fmt.Fprintf(terminals[i], "Skill Bridge is %s: %s (sources: %s; callers: %s; store: %s)\n", state, list(urls), list(names), list(callers), database)
+	}
+	if state != "ready" {
+		for !h.DB().Status().Open {
+			if !ledger.Sleep(ctx, time.Second) {
+				return
+			}
+		}
+		h.announce(ctx, app)
 	}
 }
 

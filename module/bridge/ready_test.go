@@ -4,6 +4,7 @@ import (
 	"encoding/json" // reads a line of Caddy's log
 	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -69,14 +70,24 @@ func TestNotReady(t *testing.T) {
 	}
 }
 
-// A bridge whose database is not open yet, which probes call unready, does not say that it is ready.
+// A bridge whose database is not open yet, which probes call unready, only says that it listens; and that it is ready when the database is open.
 func TestListening(t *testing.T) {
-	c := testbed.StartCaddy(t, "http://127.0.0.1:{$PORT} {\nskill_bridge {\nrpc\nhealth\nstore postgres postgres://u@127.0.0.1:1/none\n}\n}")
+	folder := filepath.Join(t.TempDir(), "folder")
+	if err := os.WriteFile(folder, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := testbed.StartCaddy(t, "http://127.0.0.1:{$PORT} {\nskill_bridge {\nname b\nrpc\nhealth\nstore sqlite "+folder+"/skill_bridge.db\n}\n}")
 	testbed.Eventually(t, 10*time.Second, func() bool { return len(c.Log.Lines(`"msg":"bridge listening"`, `not open yet"`)) == 1 }, "the bridge says that it listens")
 	if a := c.Send(http.MethodGet, "http://127.0.0.1:"+c.Port("PORT")+"/readyz", ""); a.Status != http.StatusServiceUnavailable {
 		t.Errorf("%s", a)
 	}
 	if lines := c.Log.Lines(`"msg":"bridge ready"`); len(lines) > 0 {
 		t.Errorf("%s", lines)
+	}
+	if err := os.Remove(folder); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := readyLine(t, c, "b"), "[http://127.0.0.1:"+c.Port("PORT")+"/rpc] [] [everyone] skill_bridge.db"; got != want {
+		t.Errorf("ready:\n%s, want\n%s", got, want)
 	}
 }

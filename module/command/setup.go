@@ -111,13 +111,13 @@ Exit status: 0 the Caddyfile is written and all checks passed, 1 a check failed,
 func schemaCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema",
-		Short: "Writes the JSON Schema of the handlers in Caddy's JSON",
-		Long: `Writes a JSON Schema (2020-12) of the handlers skill_bridge and skill_publish in Caddy's JSON, with the modules of this program. Its root is one
-handler, an object with "handler": "skill_bridge" or "skill_publish", not a whole configuration: for programs that make handlers, and for a schema of
-configurations that refers to it. It says which members there are, and of which types; caddy validate and check say the rest.
+		Short: "Writes the JSON Schema of Caddy's JSON with the bridge",
+		Long: `Writes a JSON Schema (2020-12) of Caddy's JSON with the modules of this program, for editors. What Skill Bridge adds is described in it. It says
+which members there are, and of which types; caddy validate and check say the rest. Its $defs have the schemas of modules, such as
+http.handlers.skill_bridge, for other schemas. In VS Code's settings: "json.schemas": [{"fileMatch": ["*caddy*.json"], "url": "./caddy.schema.json"}]
 
 Exit status: 0 success, 1 wrong usage, 5 writing failed.`,
-		Example: "  caddy skill-bridge schema > skill-bridge.schema.json",
+		Example: "  caddy skill-bridge schema > caddy.schema.json",
 		Args:    arguments(0, 0),
 		RunE: exits(func(_ *cobra.Command, screen *cli.Screen, _ []string) (int, error) {
 			screen.JSON(setup.Schema())
@@ -168,7 +168,7 @@ Exit status: 0 the file has the bridge, 1 wrong usage, 5 the file is left as it 
 		}
 		if variable != "" {
 			if !setup.IsVariable(variable) {
-				return 0, errors.New("--bearer-env takes the name of an environment variable (in capital letters, or one that is set), not the token itself")
+				return 0, errors.New("--bearer-env takes the name of an environment variable (one that is set, or short words in capital letters such as BRIDGE_KEY), not the token itself")
 			}
 			s = s.WithToken(client, variable)
 		}

@@ -87,6 +87,8 @@ func TestInitRefuses(t *testing.T) {
 		{"--provider https://a.example.com/x --key none --callers anyone", "is not an origin"},
 		{"--provider https://a.example.com --key s3cr3t-key --callers anyone", "not the key itself"},
 		{"--provider https://a.example.com --key AbCdEf0123456789AbCdEf0123456789 --callers anyone", "not the key itself"},
+		{"--provider https://a.example.com --key AKIAIOSFODNN7EXAMPLE --callers anyone", "not the key itself"},
+		{"--provider https://a.example.com --key JBSWY3DPEHPK3PXP --callers anyone", "not the key itself"},
 		{"--provider https://a.example.com --key none --callers all", `--callers "all" is none of anyone, keys`},
 		{"--provider https://a.example.com --key none --callers anyone --site agents.example.com", "--callers anyone is for a site on this machine"},
 		{"--provider https://a.example.com --key none --callers keys --site a{b}", "is neither a host name"},
@@ -97,7 +99,7 @@ func TestInitRefuses(t *testing.T) {
 			t.Fatal(err)
 		}
 		output, err := command(append([]string{"init"}, strings.Fields(c.flags)...)...).CombinedOutput()
-		if left, globErr := filepath.Glob(filepath.Join(folder, "*")); err == nil || !strings.Contains(string(output), c.want) || strings.Contains(string(output), "AbCdEf") || globErr != nil || len(left) != 1 || read(t, folder, "there") != "" {
+		if left, globErr := filepath.Glob(filepath.Join(folder, "*")); err == nil || !strings.Contains(string(output), c.want) || strings.Contains(string(output), "AbCdEf") || strings.Contains(string(output), "AKIA") || globErr != nil || len(left) != 1 || read(t, folder, "there") != "" {
 			t.Errorf("%s: %v: %s; want %s; there is %q", c.flags, err, output, c.want, left)
 		}
 	}

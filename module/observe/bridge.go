@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -32,6 +33,7 @@ type Bridge struct {
 	Access   *access.Rules // nil: there are none
 	Quotas   []quota.Rule
 	Store    *store.DB                // nil: there is none
+	MaxRuns  int                      // how many runs it may keep in Store, of all callers
 	Line     func(path string) string // file and line of a value in the handler's JSON; empty: not known
 	Grants   Grants                   // nil: there are none
 	// Principals returns the principals that requests can have. nil: something in front of the handler authenticates callers.
@@ -75,7 +77,8 @@ var live struct {
 
 // Publisher is a handler skill_publish.
 type Publisher interface {
-	DB() *store.DB // nil: there is none
+	DB() *store.DB           // nil: there is none
+	Runs() (all, caller int) // how many runs may be kept there, and of one caller
 	// Published returns how many skills are published, and whether the documents were read.
 	Published() (skills int, read bool)
 }
@@ -111,18 +114,28 @@ func Live() []*Bridge {
 
 // Databases returns the databases of the bridges and publishers of this process.
 func Databases() (all []*store.DB) {
-	add := func(db *store.DB) {
-		if db != nil && !slices.Contains(all, db) {
+	all, _ = databases()
+	return all
+}
+
+// databases also returns the lowest number of runs that one of the bridges and publishers may keep; 0: none has a database.
+func databases() (all []*store.DB, mayKeep int) {
+	add := func(db *store.DB, runs int) {
+		if db == nil {
+			return
+		}
+		if mayKeep = min(cmp.Or(mayKeep, runs), runs); !slices.Contains(all, db) {
 			all = append(all, db)
 		}
 	}
 	for _, b := range Live() {
-		add(b.Store)
+		add(b.Store, b.MaxRuns)
 	}
 	for _, p := range Publishers() {
-		add(p.DB())
+		most, _ := p.Runs()
+		add(p.DB(), most)
 	}
-	return all
+	return all, mayKeep
 }
 
 // Numbered is like Live, and gives each bridge without a number the next one, from 1. A

@@ -20,6 +20,7 @@ const countEvery = 10 * time.Second
 // Metrics of the databases.
 var (
 	keptDesc       = metricDesc("kept_runs", "Runs in the databases, of all instances that use them.")
+	keptMaxDesc    = metricDesc("kept_runs_max", "How many runs may be kept: the lowest number of a bridge or publisher.")
 	openDesc       = metricDesc("open_runs", "Runs in the databases that have not ended, by front and state.", "front", "state")
 	deliveriesDesc = metricDesc("deliveries_waiting", "Requests to URLs of callers that wait in the databases.")
 	usableDesc     = metricDesc("database_usable", "Whether the database can be used: 1, or 0.", "database")

@@ -98,7 +98,7 @@ var (
 	documentsDesc  = metricDesc("cache_requests_total", "Document requests by cache result.", "result")
 	evictionsDesc  = metricDesc("cache_evictions_total", "Documents removed from the cache because it was full or they had expired.")
 	cacheSizeDesc  = metricDesc("cache_bytes", "Approximate size of the cached documents.")
-	readDescs      = []*prometheus.Desc{inProgressDesc, waitingDesc, breakersDesc, documentsDesc, evictionsDesc, cacheSizeDesc, keptDesc, openDesc, deliveriesDesc, usableDesc, grantsDesc}
+	readDescs      = []*prometheus.Desc{inProgressDesc, waitingDesc, breakersDesc, documentsDesc, evictionsDesc, cacheSizeDesc, keptDesc, keptMaxDesc, openDesc, deliveriesDesc, usableDesc, grantsDesc}
 )
 
 func metricDesc(name, help string, labels ...string) *prometheus.Desc {
@@ -350,7 +350,10 @@ func (m *metrics) Collect(collected chan<- prometheus.Metric) {
 	send(evictionsDesc, prometheus.CounterValue, float64(s.Evicted))
 	send(cacheSizeDesc, prometheus.GaugeValue, float64(s.Bytes))
 
-	kept.send(Databases(), send)
+	all, mayKeep := databases()
+	if kept.send(all, send); mayKeep > 0 {
+		send(keptMaxDesc, prometheus.GaugeValue, float64(mayKeep))
+	}
 	grants.send(send)
 
 	// Several bridges may have the same provider, or share circuit breakers, which count once.

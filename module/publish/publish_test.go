@@ -547,7 +547,7 @@ func TestWithoutBridge(t *testing.T) {
 	a, end := startAPI(t), make(chan struct{})
 	defer close(end)
 	a.On(func(http.ResponseWriter, *http.Request) { <-end })
-	site := a.site(t, "async_after 50ms")
+	site := a.site(t, "async_after 50ms\nkeep 1h 500")
 	p := start(t, a, testbed.AdminAPI+site)
 	if got := p.invoke("slow", `{}`); got.Status != http.StatusAccepted {
 		t.Fatalf("%v", got)
@@ -562,7 +562,7 @@ func TestWithoutBridge(t *testing.T) {
 	want("/skill_bridge/readyz", `{"status":"ready"}`)
 	want("/skill_bridge/runs", `"kept":1,"open":{"publish":{"submitting":1}}`)
 	want("/skill_bridge/status", `"stores":[{"bridges":[],"kind":"memory","place":"SQLite in memory","state":"open"}]`)
-	want("/metrics", "caddy_skill_bridge_kept_runs 1", `caddy_skill_bridge_open_runs{front="publish",state="submitting"} 1`, `caddy_skill_bridge_database_usable{database="SQLite in memory"} 1`)
+	want("/metrics", "caddy_skill_bridge_kept_runs 1", "caddy_skill_bridge_kept_runs_max 500", `caddy_skill_bridge_open_runs{front="publish",state="submitting"} 1`, `caddy_skill_bridge_database_usable{database="SQLite in memory"} 1`)
 	for from, to := range map[string]string{"store memory": "store sqlite /dev/null/a.db", "include getPet addPet listPets slow": "include none"} {
 		if err := p.Reload(testbed.AdminAPI + strings.Replace(site, from, to, 1)); err != nil {
 			t.Fatal(err)

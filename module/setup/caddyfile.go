@@ -37,13 +37,16 @@ const (
 	Keys   = "keys"
 )
 
-// IsVariable reports whether a word is the name of an environment variable, and no secret: one with small letters must be set.
+// IsVariable reports whether a word is the name of an environment variable, and no secret: it is set, or made of words that are no longer than such names have them.
 func IsVariable(word string) bool {
 	_, set := os.LookupEnv(word)
-	return variable.MatchString(word) && (set || len(word) <= 64 && word == strings.ToUpper(word))
+	return set && variable.MatchString(word) || words.MatchString(word)
 }
 
-var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var (
+	variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	words    = regexp.MustCompile(`^[A-Z][A-Z0-9]{0,13}(_[A-Z0-9]{1,14}){0,5}$`)
+)
 
 // Loopback returns the address of this machine that a site for this machine only listens on; empty: the site is for others, too.
 func (b *Bridge) Loopback() string {
@@ -83,7 +86,7 @@ func (b *Bridge) Check(flag string) error {
 		}
 	case "key":
 		if b.Key != NoKey && !IsVariable(b.Key) && (!filepath.IsAbs(b.Key) || !plain(b.Key)) {
-			return errors.New("--key takes none, the name of an environment variable (in capital letters, or one that is set), or the absolute path of a file with the provider's API key; not the key itself")
+			return errors.New("--key takes none, the name of an environment variable (one that is set, or short words in capital letters such as SKILLS_API_KEY), or the absolute path of a file with the provider's API key; not the key itself")
 		}
 	case "callers":
 		if b.Callers != Anyone && b.Callers != Keys && (issuer == nil || issuer.Scheme != "https" || issuer.Host == "" || !plain(b.Callers)) {

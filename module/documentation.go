@@ -1,0 +1,16 @@
+package skillbridge
+
+import (
+	"embed"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/setup"
+)
+
+// sources are the files with the types of the configuration. The comments of their fields describe them in `caddy skill-bridge schema`, too.
+//
+//go:embed bridge/access.go bridge/bounds.go bridge/cache.go bridge/caller.go bridge/callers.go bridge/handler.go bridge/network.go bridge/quota.go
+//go:embed bridge/timing.go browse/browse.go callers/issuer.go consent/config.go credentials/*.go fronts/a2a.go fronts/agentskills.go
+//go:embed fronts/mcp.go fronts/mounts.go fronts/webhooks.go keeping/options.go keeping/stores.go publish/publish.go sources/*.go
+var sources embed.FS
+
+func init() { setup.Sources = sources }
