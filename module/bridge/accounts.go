@@ -14,6 +14,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/callers"
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
+	"github.com/skill-bridge/caddy-skill-bridge/module/credentials/tokens"
 	"github.com/skill-bridge/caddy-skill-bridge/module/fronts"
 	"github.com/skill-bridge/caddy-skill-bridge/module/keeping"
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
@@ -33,7 +34,7 @@ func (h *Handler) connectAccounts(ctx caddy.Context, sources []catalog.Source, k
 		return err
 	}
 	h.accounts = &credentials.Accounts{Transport: h.standard, Connection: credentials.Connection{
-		Realm: h.tokens.Realm(), Things: h.DB().Things(), Sealer: sealer, Logger: h.logger,
+		Realm: h.tokens.Realm(), Keeping: tokens.Keeping{Things: h.DB().Things(), Sealer: sealer}, Logger: h.logger,
 		Ended: func(owner, namespace, reason string) { o.ConsentEnded(namespace, owner, reason) },
 	}}
 	if h.Connect != nil {

@@ -1,9 +1,9 @@
 package callers
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"sync"
@@ -14,40 +14,34 @@ import (
 )
 
 const (
-	// interval is how long the file is not looked at again.
+	// interval is how long the file is not read again.
 	interval = time.Second
-	// settled is how long after its last change a file that was read is taken to be complete. File systems store times
-	// coarsely, so that a second change soon after the first one may leave the time as it is.
-	settled = 2 * time.Second
 	// maxFileSize bounds the file, in bytes.
 	maxFileSize = 16 << 20
 )
 
-// File is a file with the keys of callers. The file is looked at when a request has a key, at most once a second, and read again
-// if it has changed. While it can't be read, or has a wrong line, the keys that were read before remain valid.
+// File is a file with the keys of callers. It is read again when a request has a key, at most once a second. While it can't be read, or has a wrong
+// line, the keys that were read before remain valid.
 type File struct {
 	path     string
 	reserved []string // what no principal may begin with
 	logger   *zap.Logger
 	opened   time.Time
 	keys     atomic.Pointer[keys]
-	looked   atomic.Int64 // when the file was looked at last, in nanoseconds after opened
+	looked   atomic.Int64 // when the file was read last, in nanoseconds after opened
 
 	looking sync.Mutex
 	// The fields below are guarded by looking.
-	info      fs.FileInfo // of the file that was read last; nil: it has to be read
-	complaint string      // that was logged last; empty: the file is in order
+	sum    digest // of the text with the keys
+	failed error  // of the last reading
 }
 
 // Open reads a file. Its error names the file, and the line if one is wrong, such as one with a principal that begins with a reserved text.
 func Open(path string, logger *zap.Logger, reserved ...string) (*File, error) {
 	f := &File{path: path, reserved: reserved, logger: logger.With(zap.String("callers_file", path)), opened: time.Now()}
-	k, info, err := f.read()
-	if err != nil {
+	if err := f.read(); err != nil {
 		return nil, err
 	}
-	f.info = settledInfo(info)
-	f.take(k, info)
 	return f, nil
 }
 
@@ -63,7 +57,7 @@ func (f *File) Principal(key string) string {
 	return f.keys.Load().principal(key)
 }
 
-// refresh reads the file again if it has changed. One caller at a time does, and others go on with the keys that there are.
+// refresh reads the file again. One caller at a time does, and others go on with the keys that there are.
 func (f *File) refresh() {
 	now := int64(time.Since(f.opened))
 	if now-f.looked.Load() < int64(interval) || !f.looking.TryLock() {
@@ -71,72 +65,45 @@ func (f *File) refresh() {
 	}
 	defer f.looking.Unlock()
 	defer f.looked.Store(now)
-	if info, err := os.Stat(f.path); err == nil && f.info != nil &&
-		os.SameFile(info, f.info) && info.Size() == f.info.Size() && info.ModTime().Equal(f.info.ModTime()) {
-		return
+	before := f.failed
+	if err := f.read(); err != nil && (before == nil || before.Error() != err.Error()) {
+		f.logger.Error("callers_file can't be read: the keys that were read before remain valid", zap.Error(err))
 	}
-	k, info, err := f.read()
-	f.info = settledInfo(info)
-	if err != nil {
-		if complaint := err.Error(); complaint != f.complaint {
-			f.complaint = complaint
-			f.logger.Error("callers_file can't be read: the keys that were read before remain valid", zap.Error(err))
-		}
-		return
-	}
-	if f.complaint == "" && k.equal(*f.keys.Load()) {
-		return
-	}
-	f.complaint = ""
-	f.logger.Info("callers_file has changed and was read again", zap.Int("keys", len(k)))
-	f.take(k, info)
 }
 
-// take makes keys valid, and warns of what is most likely a mistake.
-func (f *File) take(k keys, info fs.FileInfo) {
-	f.keys.Store(&k)
+// read reads the file, makes its keys valid if it has changed, and warns of what is most likely a mistake.
+func (f *File) read() (err error) {
+	before := f.failed
+	defer func() { f.failed = err }()
+	info, err := os.Stat(f.path)
+	switch {
+	case err != nil:
+		return err // it names the file
+	case !info.Mode().IsRegular():
+		return &fs.PathError{Op: "read", Path: f.path, Err: errors.New("is not a regular file")} // opening it might not return
+	case info.Size() > maxFileSize:
+		return &fs.PathError{Op: "read", Path: f.path, Err: errors.New("is larger than 16 MiB")}
+	}
+	text, err := os.ReadFile(f.path)
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256(text)
+	if sum == f.sum && before == nil {
+		return nil
+	}
+	k, err := parse(string(text), f.reserved...)
+	if err != nil {
+		return fmt.Errorf("%s:%w", f.path, err)
+	}
+	if f.sum = sum; f.keys.Swap(&k) != nil {
+		f.logger.Info("callers_file has changed and was read again", zap.Int("keys", len(k)))
+	}
 	if len(k) == 0 {
 		f.logger.Warn("callers_file has no key, so that no caller has a principal")
 	}
 	if info.Mode().Perm()&0o002 != 0 {
 		f.logger.Warn("every user of this machine can write callers_file, and so call the bridge as any principal: remove this permission (chmod o-w)")
 	}
-}
-
-// settledInfo returns the info of a file that was read; nil: it may have changed since.
-func settledInfo(info fs.FileInfo) fs.FileInfo {
-	if info == nil || time.Since(info.ModTime()) < settled {
-		return nil
-	}
-	return info
-}
-
-// read reads the file. The info is that of the file that was read; with an error, it may be nil.
-func (f *File) read() (keys, fs.FileInfo, error) {
-	if info, err := os.Stat(f.path); err != nil {
-		return nil, nil, err // it names the file
-	} else if !info.Mode().IsRegular() {
-		return nil, nil, &fs.PathError{Op: "read", Path: f.path, Err: errors.New("is not a regular file")} // opening it might not return
-	}
-	file, err := os.Open(f.path)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return nil, nil, err
-	}
-	text, err := io.ReadAll(io.LimitReader(file, maxFileSize+1))
-	if err != nil {
-		return nil, nil, err
-	}
-	if len(text) > maxFileSize {
-		return nil, info, &fs.PathError{Op: "read", Path: f.path, Err: errors.New("is larger than 16 MiB")}
-	}
-	k, err := parse(string(text), f.reserved...)
-	if err != nil {
-		return nil, info, fmt.Errorf("%s:%w", f.path, err)
-	}
-	return k, info, nil
+	return nil
 }

@@ -48,11 +48,6 @@ func (k keys) principals() []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// equal reports whether the keys of two files are the same, with the same principals.
-func (k keys) equal(other keys) bool {
-	return maps.EqualFunc(k, other, func(a, b owner) bool { return a.principal == b.principal })
-}
-
 // parse reads the text of a file. Its error begins with the number of the line and quotes nothing, since somebody may have written a key
 // instead of its hash. No principal may begin with a reserved text.
 func parse(text string, reserved ...string) (keys, error) {

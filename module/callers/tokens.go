@@ -59,7 +59,6 @@ type verified struct {
 	issuer    *issuer
 	read      time.Time // when the keys were: others may lack the key
 	until     time.Time
-	times     claims // exp and nbf
 	principal string
 }
 
@@ -133,7 +132,7 @@ func (t *Tokens) Authenticate(ctx context.Context, token string) (principal stri
 	t.mu.Lock()
 	v, ok := t.verified.Get(digest)
 	t.mu.Unlock()
-	if ok && now.Before(v.until) && v.issuer.keys.At().Equal(v.read) && v.times.timeFault(now) == "" {
+	if ok && now.Before(v.until) && v.issuer.keys.At().Equal(v.read) {
 		return v.principal, nil
 	}
 	signed, err := jose.ParseSignedCompact(token, algorithms)
@@ -159,13 +158,13 @@ func (t *Tokens) Authenticate(ctx context.Context, token string) (principal stri
 	}) {
 		return "", invalid("the signature of the token is wrong")
 	}
-	if why := cmp.Or(typeFault(header, c), c.timeFault(time.Now())); why != "" {
+	left, why := c.life(time.Now())
+	if why = cmp.Or(typeFault(header, c), why); why != "" {
 		return "", invalid(why)
 	}
 	if principal, refused = i.principal(c); refused == nil {
-		until := now.Add(min(verifiedKept, time.Until(read.Add(keysFresh))))
 		t.mu.Lock()
-		t.verified.Put(digest, &verified{i, read, until, claims{"exp": c["exp"].Clone(), "nbf": c["nbf"].Clone()}, principal}, maxVerified)
+		t.verified.Put(digest, &verified{i, read, now.Add(min(left, time.Until(read.Add(keysFresh)))), principal}, maxVerified)
 		t.mu.Unlock()
 	}
 	return principal, refused
@@ -217,16 +216,17 @@ func (c claims) texts(name string) (list []string) {
 	return list
 }
 
-// timeFault returns why the token is not valid at a time; empty: it is.
-func (c claims) timeFault(now time.Time) string {
+// life returns for how long the token is valid at a time, of [verifiedKept] at most, or why it is not.
+func (c claims) life(now time.Time) (left time.Duration, why string) {
 	seconds := float64(now.UnixMilli()) / 1000
-	if expires, err := strconv.ParseFloat(string(c["exp"]), 64); err != nil || expires <= seconds-leeway {
-		return "the token has expired, or has no time at which it does"
+	expires, err := strconv.ParseFloat(string(c["exp"]), 64)
+	if err != nil || expires <= seconds-leeway {
+		return 0, "the token has expired, or has no time at which it does"
 	}
 	if begins, err := strconv.ParseFloat(string(c["nbf"]), 64); c["nbf"] != nil && (err != nil || begins > seconds+leeway) {
-		return "the token is not valid yet"
+		return 0, "the token is not valid yet"
 	}
-	return ""
+	return time.Duration(min(expires+leeway-seconds, verifiedKept.Seconds()) * float64(time.Second)), ""
 }
 
 // typeFault returns why a signed text of an issuer is no access token; empty: it is one. Many issuers sign ID tokens, which are for clients, with

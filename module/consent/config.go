@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"net/netip"
 	"net/url"
 	"strings"
 
@@ -65,16 +64,10 @@ func (c *Config) checkURL() error {
 	switch {
 	case u.Hostname() == "" || u.RawQuery != "" || u.ForceQuery:
 		return fmt.Errorf("url %q is not the URL of a path, such as https://agents.example.com%s: without user, query and fragment", c.URL, c.At())
-	case u.Scheme == "http" && !isOwn(u.Hostname()):
+	case u.Scheme == "http" && !options.IsLoopback(u.Hostname()):
 		return fmt.Errorf("url %q has to begin with https://, since login and codes pass through it; http is for localhost only", c.URL)
 	case !strings.HasSuffix(strings.TrimSuffix(u.Path, "/"), c.At()):
 		return fmt.Errorf("url %q does not end with the path of connect, %s: write connect <path>, or the URL of that path", c.URL, c.At())
 	}
 	return nil
-}
-
-// isOwn reports whether a host is this machine.
-func isOwn(host string) bool {
-	address, err := netip.ParseAddr(host)
-	return err == nil && address.IsLoopback() || host == "localhost" || strings.HasSuffix(host, ".localhost")
 }

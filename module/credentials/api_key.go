@@ -57,14 +57,10 @@ func (k *APIKey) Provision(ctx caddy.Context) error {
 }
 
 // check checks the options before placeholders are replaced.
-func (k *APIKey) check() *options.ConfigError {
-	return cmp.Or(
-		fault("key", checkPresent(k.Key)),
-		fault("key", checkShell(k.Key)),
-		fault("key", checkHeaderText(k.Key)),
-		fault("header", checkHeaderName(k.Header)),
-		fault("prefix", checkHeaderText(k.Prefix)),
-	)
+func (k *APIKey) check(c *options.Checker) {
+	c.Check("key", cmp.Or(CheckSecret(k.Key), checkHeaderText(k.Key)))
+	c.Check("header", checkHeaderName(k.Header))
+	c.Check("prefix", checkHeaderText(k.Prefix))
 }
 
 // Supports implements [credential.Credentials].

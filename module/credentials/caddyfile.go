@@ -16,14 +16,10 @@ import (
 //		prefix <text>
 //	}
 func (k *APIKey) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
-	r := options.NewReader(d)
-	if err := r.Args("api_key", "a key", 1, &k.Key); err != nil {
-		return err
-	}
-	return finish(r, k.check, r.Block("api_key", "", options.Targets{
+	return parse(options.NewReader(d), "api_key", "a key", k.check, options.Targets{
 		"header": &k.Header,
 		"prefix": &k.Prefix,
-	}))
+	}, &k.Key)
 }
 
 // UnmarshalCaddyfile parses
@@ -39,18 +35,15 @@ func (k *APIKey) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 //	}
 func (o *OAuth2) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	r := options.NewReader(d)
-	if err := r.Args("oauth2", "no argument", 0); err != nil {
-		return err
-	}
-	return finish(r, o.check, r.Block("oauth2", "", options.Targets{
+	return parse(r, "oauth2", "no argument", o.check, options.Targets{
 		"client_id":     &o.ClientID,
 		"client_secret": &o.ClientSecret,
 		"token_url":     &o.TokenURL,
-		"scopes":        scopesIn(r, &o.Scopes),
+		"scopes":        &o.Scopes,
 		"auth_style":    &o.AuthStyle,
 		"refresh_token": &o.RefreshToken,
 		"params":        paramsOf(r, &o.Params),
-	}))
+	})
 }
 
 // UnmarshalCaddyfile parses
@@ -69,10 +62,7 @@ func (o *OAuth2) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 //	}
 func (o *OAuth2User) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	r := options.NewReader(d)
-	if err := r.Args("oauth2_user", "no argument", 0); err != nil {
-		return err
-	}
-	return finish(r, o.check, r.Block("oauth2_user", "", options.Targets{
+	return parse(r, "oauth2_user", "no argument", o.check, options.Targets{
 		"client_id":         &o.ClientID,
 		"client_secret":     &o.ClientSecret,
 		"auth_style":        &o.AuthStyle,
@@ -80,19 +70,10 @@ func (o *OAuth2User) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"token_url":         &o.TokenURL,
 		"revocation_url":    &o.RevocationURL,
 		"issuer":            &o.Issuer,
-		"scopes":            scopesIn(r, &o.Scopes),
+		"scopes":            &o.Scopes,
 		"params":            paramsOf(r, &o.Params),
 		"resource":          &o.Resource,
-	}))
-}
-
-func scopesIn(r *options.Reader, scopes *[]string) func() error {
-	return func() error {
-		return r.Each("scope", func(scope string) error {
-			*scopes = append(*scopes, scope)
-			return nil
-		})
-	}
+	})
 }
 
 // paramsOf reads a parameter of requests.
@@ -151,36 +132,34 @@ func (h *Headers) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 //		signed   method,path,body|body
 //	}
 func (h *HMAC) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
-	r := options.NewReader(d)
-	if err := r.Args("hmac", "no argument", 0); err != nil {
-		return err
-	}
-	return finish(r, h.check, r.Block("hmac", "", options.Targets{
+	return parse(options.NewReader(d), "hmac", "no argument", h.check, options.Targets{
 		"secret":   &h.Secret,
 		"header":   &h.Header,
 		"encoding": &h.Encoding,
 		"prefix":   &h.Prefix,
 		"signed":   &h.Signed,
-	}))
+	})
+}
+
+// parse reads the arguments and the block of a module, and checks its options.
+func parse(r *options.Reader, name, takes string, check func(*options.Checker), targets options.Targets, args ...any) error {
+	err := r.Args(name, takes, len(args), args...)
+	if err == nil {
+		err = r.Block(name, "", targets)
+	}
+	return finish(r, check, err)
 }
 
 // finish checks the options of a module, unless parsing its block failed with err.
-func finish(r *options.Reader, check func() *options.ConfigError, err error) error {
+func finish(r *options.Reader, check func(*options.Checker), err error) error {
+	c := new(options.Checker)
 	if err != nil {
 		return err
 	}
-	if fault := check(); fault != nil {
-		return r.At(fault.Path, fault)
+	if check(c); c.Fault != nil {
+		return r.At(c.Fault.Path, c.Fault)
 	}
 	return nil
-}
-
-// fault returns an error about an option; nil if err is nil.
-func fault(option string, err error) *options.ConfigError {
-	if err == nil {
-		return nil
-	}
-	return &options.ConfigError{Path: option, Err: err}
 }
 
 // Interface guards

@@ -15,7 +15,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials/tokens"
 	"github.com/skill-bridge/caddy-skill-bridge/module/store"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 )
 
@@ -48,10 +47,8 @@ type Connection struct {
 	Realm string
 	// URL is that of the pages on which users connect accounts, as browsers see it, without a slash at its end.
 	URL string
-	// Things keep the grants.
-	Things tokens.Things
-	// Sealer encrypts them; nil: there is no seal_key, and so no source with grants any more.
-	Sealer *runtoken.Sealer
+	// Keeping keeps the grants. Without a sealer, there is no seal_key, and so no source with grants any more.
+	tokens.Keeping
 	// Ended reports that the grant of a principal at a source has ended.
 	Ended func(owner, namespace, reason string)
 	// Logger is that of the bridge.
@@ -134,39 +131,9 @@ func (c *Connection) sourcePart(namespace string) string {
 	return tokens.Digest(c.Realm, "source", namespace)[:namePart]
 }
 
-// thing returns a thing; without a version, there is none.
-func (c *Connection) thing(ctx context.Context, kind, name string) (*store.Thing, error) {
-	thing, err := c.Things.Get(ctx, kind, name)
-	if errors.Is(err, store.ErrNoThing) {
-		return &store.Thing{Kind: kind, Name: name}, nil
-	}
-	return thing, err
-}
-
-// text returns a thing and its decrypted text: empty if there is none, or it was stored with another seal_key, or a stranger has written it.
-func (c *Connection) text(ctx context.Context, kind, name string) (thing *store.Thing, text string, old bool, err error) {
-	if thing, err = c.thing(ctx, kind, name); err != nil || c.Sealer == nil {
-		return thing, "", false, err
-	}
-	if text, old, err = c.Sealer.OpenText(ctx, string(thing.Value), kind, name); errors.Is(err, runtoken.ErrInvalid) {
-		err = nil
-	}
-	return thing, text, old, err
-}
-
-// put stores a text, encrypted, in the place of a thing. ok is false if another instance has replaced that meanwhile.
-func (c *Connection) put(ctx context.Context, thing *store.Thing, text string, keep time.Duration) (ok bool, err error) {
-	sealed, err := c.Sealer.SealText(ctx, text, thing.Kind, thing.Name)
-	if err != nil {
-		return false, err
-	}
-	thing.Value = []byte(sealed)
-	return c.Things.Put(ctx, thing, keep)
-}
-
 // open reads a grant by its name.
 func (c *Connection) open(ctx context.Context, name string) (*held, error) {
-	thing, text, old, err := c.text(ctx, grantKind, name)
+	thing, text, old, err := c.Open(ctx, grantKind, name)
 	if err != nil {
 		return nil, err
 	}
@@ -284,7 +251,5 @@ func (c *Connection) disconnect(ctx context.Context, transport http.RoundTripper
 
 // rotation returns what replaces the tokens of a grant.
 func (c *Connection) rotation(endpoint, name string) tokens.Rotation {
-	r := tokens.Rotation{Logger: c.Logger, Endpoint: endpoint, Kind: grantKind, Name: name, Keep: unusedKept + revocable}
-	r.Things, r.Sealer = c.Things, c.Sealer
-	return r
+	return tokens.Rotation{Keeping: c.Keeping, Logger: c.Logger, Endpoint: endpoint, Kind: grantKind, Name: name, Keep: unusedKept + revocable}
 }

@@ -73,7 +73,7 @@ func (s *grants) changed(name string, g *held) {
 func (s *grants) write(ctx context.Context, thing store.Thing, row *grantRow) (ok bool, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tokens.SaveTimeout)
 	defer cancel()
-	if ok, err = s.put(ctx, &thing, row.text(), unusedKept+revocable); ok && err == nil {
+	if ok, err = s.Put(ctx, &thing, row.text(), unusedKept+revocable); ok && err == nil {
 		s.changed(thing.Name, &held{thing: &thing, row: row})
 	}
 	return ok, err
@@ -114,7 +114,7 @@ func (s *grants) end(ctx context.Context, g *held, reason string) {
 
 // known returns the scopes that the provider has asked for.
 func (s *grants) known(ctx context.Context) ([]string, *store.Thing, error) {
-	thing, text, _, err := s.text(ctx, grantScopeKind, tokens.Digest(s.Realm, s.Namespace))
+	thing, text, _, err := s.Open(ctx, grantScopeKind, tokens.Digest(s.Realm, s.Namespace))
 	return strings.Fields(text), thing, err
 }
 
@@ -131,7 +131,7 @@ func (s *grants) remember(ctx context.Context, scopes []string) error {
 		}
 		all = append(all, known...)
 		all = all[:min(len(all), tokens.MaxScopes)]
-		if ok, err := s.put(ctx, thing, strings.Join(all, " "), 0); ok || err != nil {
+		if ok, err := s.Put(ctx, thing, strings.Join(all, " "), 0); ok || err != nil {
 			return err
 		}
 	}

@@ -64,9 +64,9 @@ func (h *Headers) resolve(r *resolver) (map[string]string, error) {
 }
 
 // check checks the headers before placeholders are replaced.
-func (h *Headers) check() *options.ConfigError {
+func (h *Headers) check(c *options.Checker) {
 	if len(h.Headers) == 0 {
-		return fault("headers", errors.New("at least one is needed"))
+		c.Check("headers", errors.New("at least one is needed"))
 	}
 	seen := make(map[string]bool)
 	for _, name := range slices.Sorted(maps.Keys(h.Headers)) {
@@ -82,12 +82,9 @@ func (h *Headers) check() *options.ConfigError {
 		default:
 			err = cmp.Or(checkHeaderName(name), checkHeaderText(value), checkShell(value))
 		}
-		if err != nil {
-			return fault("headers."+name, err)
-		}
+		c.Check("headers."+name, err)
 		seen[canonical] = true
 	}
-	return nil
 }
 
 // Supports implements [credential.Credentials].

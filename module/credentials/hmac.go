@@ -88,15 +88,12 @@ func (h *HMAC) Provision(ctx caddy.Context) error {
 }
 
 // check checks the options before placeholders are replaced.
-func (h *HMAC) check() *options.ConfigError {
-	return cmp.Or(
-		fault("header", checkHeaderName(h.Header)),
-		fault("encoding", checkOneOf(h.Encoding, "hex", "base64")),
-		fault("prefix", checkHeaderText(h.Prefix)),
-		fault("signed", checkOneOf(h.Signed, signedRequest, signedBody)),
-		fault("secret", checkPresent(h.Secret)),
-		fault("secret", checkShell(h.Secret)),
-	)
+func (h *HMAC) check(c *options.Checker) {
+	c.Check("header", checkHeaderName(h.Header))
+	c.Check("encoding", checkOneOf(h.Encoding, "hex", "base64"))
+	c.Check("prefix", checkHeaderText(h.Prefix))
+	c.Check("signed", checkOneOf(h.Signed, signedRequest, signedBody))
+	c.Check("secret", CheckSecret(h.Secret))
 }
 
 // Supports implements [credential.Credentials].

@@ -1,7 +1,6 @@
 package credentials
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,14 +74,36 @@ type OAuth2 struct {
 	// answers, except in `audience` and `resource`.
 	Params map[string][]string `json:"params,omitempty"`
 
-	client *rereadable[*tokens.Client]
-	store  *tokens.Store
-	sent   *tokens.Sent
-	kept   tokens.Keeping
-	logger *zap.Logger
+	obtaining[*tokens.Client] `json:"-"`
 
+	kept tokens.Keeping
+}
+
+// obtaining is what credentials have that obtain tokens.
+type obtaining[C any] struct {
+	client  *rereadable[C]
+	store   *tokens.Store
+	sent    *tokens.Sent
+	logger  *zap.Logger
 	release func() // gives the store back
 }
+
+// Cleanup releases the tokens. Requests of the replaced configuration may still use them.
+func (o *obtaining[C]) Cleanup() error {
+	if o.release != nil { // nil: Provision failed
+		o.release()
+	}
+	return nil
+}
+
+// Secrets returns the client secrets and the configured refresh token, in all forms in which they are sent. Other tokens are found by Sent.
+func (o *obtaining[C]) Secrets() []string { return o.client.secrets() }
+
+// Sent implements [credential.Signer].
+func (o *obtaining[C]) Sent(text []byte) []string { return o.sent.Find(text) }
+
+// Advice implements [credential.Advisor].
+func (*obtaining[C]) Advice() string { return tokens.CheckClient }
 
 // reservedParams are the parameters of token requests that params can't set: there are options for
 // them, or the module sets them.
@@ -109,37 +130,29 @@ func (o *OAuth2) Provision(ctx caddy.Context) error {
 }
 
 // check checks the options before placeholders are replaced.
-func (o *OAuth2) check() *options.ConfigError {
-	return cmp.Or(
-		o.checkClient(),
-		checkParams(o.Params, reservedParams),
-		fault("client_secret", checkPresent(o.ClientSecret+o.RefreshToken)),
-		fault("refresh_token", checkShell(o.RefreshToken)),
-	)
+func (o *OAuth2) check(c *options.Checker) {
+	o.checkClient(c)
+	checkParams(c, o.Params, reservedParams)
+	c.Check("client_secret", checkPresent(o.ClientSecret+o.RefreshToken))
+	c.Check("refresh_token", checkShell(o.RefreshToken))
 }
 
 // checkClient checks the options that grants of users have, too.
-func (o *OAuth2) checkClient() *options.ConfigError {
+func (o *OAuth2) checkClient(c *options.Checker) {
 	for _, scope := range o.Scopes {
-		if err := options.CheckScope(scope); err != nil {
-			return fault("scopes", err)
-		}
+		c.Check("scopes", options.CheckScope(scope))
 	}
-	return cmp.Or(
-		fault("auth_style", checkOneOf(o.AuthStyle, "header", "params")),
-		fault("client_id", checkPresent(o.ClientID)),
-		fault("client_id", checkShell(o.ClientID)),
-		fault("client_secret", checkShell(o.ClientSecret)),
-		checkLiteral("token_url", o.TokenURL),
-	)
+	c.Check("auth_style", checkOneOf(o.AuthStyle, "header", "params"))
+	c.Check("client_id", CheckSecret(o.ClientID))
+	c.Check("client_secret", checkShell(o.ClientSecret))
+	checkLiteral(c, "token_url", o.TokenURL)
 }
 
 // checkLiteral checks an address of an authorization server that is written without placeholders.
-func checkLiteral(option, address string) *options.ConfigError {
-	if strings.Contains(address, "{") {
-		return nil
+func checkLiteral(c *options.Checker, option, address string) {
+	if !strings.Contains(address, "{") {
+		c.Check(option, checkAddress(option, address))
 	}
-	return fault(option, checkAddress(option, address))
 }
 
 // resolve replaces the placeholders of the options.
@@ -175,7 +188,7 @@ func (o *OAuth2) resolve(r *resolver) (*tokens.Client, error) {
 		}
 	}
 	if err := checkAddress("token_url", c.TokenURL); err != nil {
-		return nil, fault("token_url", err)
+		return nil, &options.ConfigError{Path: "token_url", Err: err}
 	}
 	c.Parts = slices.DeleteFunc(r.secrets, func(s string) bool { return s == c.Secret || s == c.RefreshToken })
 	if c.Secret == "" {
@@ -187,24 +200,15 @@ func (o *OAuth2) resolve(r *resolver) (*tokens.Client, error) {
 }
 
 // checkParams checks the names of further parameters of requests.
-func checkParams(params map[string][]string, reserved []string) *options.ConfigError {
+func checkParams(c *options.Checker, params map[string][]string, reserved []string) {
 	for _, name := range slices.Sorted(maps.Keys(params)) {
 		switch {
 		case name == "":
-			return fault("params", errors.New("a name is missing"))
+			c.Check("params", errors.New("a name is missing"))
 		case slices.Contains(reserved, name):
-			return fault("params."+name, errors.New("cannot be set"))
+			c.Check("params."+name, errors.New("cannot be set"))
 		}
 	}
-	return nil
-}
-
-// Cleanup releases the tokens. Requests of the replaced configuration may still use them.
-func (o *OAuth2) Cleanup() error {
-	if o.release != nil { // nil: Provision failed
-		o.release()
-	}
-	return nil
 }
 
 // Supports implements [credential.Credentials].
@@ -281,12 +285,6 @@ func (o *OAuth2) Keep(k tokens.Keeping) { o.kept = k }
 // Obtains implements [credential.Obtainer].
 func (o *OAuth2) Obtains() bool { return !o.kept.Trial || o.RefreshToken == "" }
 
-// Secrets returns the client secrets and the configured refresh token, in all forms in which they are sent. Other tokens are found by Sent.
-func (o *OAuth2) Secrets() []string { return o.client.secrets() }
-
-// Sent implements [credential.Signer].
-func (o *OAuth2) Sent(text []byte) []string { return o.sent.Find(text) }
-
 // describe adds the descriptor's authorization URL and scopes to the failure of a token request.
 // Calls of skills with different descriptors share such failures.
 func describe(err error, auth *document.Auth) error {
@@ -347,6 +345,3 @@ func (o *OAuth2) obtain(ctx context.Context, f tokens.Request, newest tokens.Ref
 		return f.Do(ctx, tokens.Refreshing(token))
 	})
 }
-
-// Advice implements [credential.Advisor].
-func (*OAuth2) Advice() string { return tokens.CheckClient }

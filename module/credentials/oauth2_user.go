@@ -1,7 +1,6 @@
 package credentials
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
-	"go.uber.org/zap"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials/tokens"
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
@@ -72,15 +70,11 @@ type OAuth2User struct {
 	// The resource that the tokens are for (RFC 8707), in authorization and token requests. Default: none.
 	Resource string `json:"resource,omitempty"`
 
-	client *rereadable[*userClient]
-	store  *tokens.Store
-	sent   *tokens.Sent
-	logger *zap.Logger
+	obtaining[*userClient] `json:"-"`
+
 	issuer *tokens.Kept[*tokens.Metadata]
 	grants *grants // nil: there is no database
 	named  *namedEndpoints
-
-	release func() // gives the store back
 }
 
 // userClient is the resolved configuration of an [OAuth2User].
@@ -115,14 +109,6 @@ func (o *OAuth2User) Provision(ctx caddy.Context) error {
 	return nil
 }
 
-// Cleanup releases the tokens in memory. Requests of the replaced configuration may still use them.
-func (o *OAuth2User) Cleanup() error {
-	if o.release != nil { // nil: Provision failed
-		o.release()
-	}
-	return nil
-}
-
 // base returns the options that [OAuth2] has, too, but for those of authorization requests.
 func (o *OAuth2User) base() *OAuth2 {
 	base := &OAuth2{ClientID: o.ClientID, ClientSecret: o.ClientSecret, TokenURL: o.TokenURL, AuthStyle: o.AuthStyle, Scopes: slices.Clone(o.Scopes)}
@@ -136,14 +122,12 @@ func (o *OAuth2User) base() *OAuth2 {
 }
 
 // check checks the options before placeholders are replaced.
-func (o *OAuth2User) check() *options.ConfigError {
-	return cmp.Or(
-		o.base().checkClient(),
-		checkParams(o.Params, reservedAuthorizationParams),
-		checkLiteral("authorization_url", o.AuthorizationURL),
-		checkLiteral("revocation_url", o.RevocationURL),
-		checkLiteral("issuer", o.Issuer),
-	)
+func (o *OAuth2User) check(c *options.Checker) {
+	o.base().checkClient(c)
+	checkParams(c, o.Params, reservedAuthorizationParams)
+	checkLiteral(c, "authorization_url", o.AuthorizationURL)
+	checkLiteral(c, "revocation_url", o.RevocationURL)
+	checkLiteral(c, "issuer", o.Issuer)
 }
 
 // checkAddress checks an address of an authorization server. A descriptor's would be the default of an empty one.
@@ -174,7 +158,7 @@ func (o *OAuth2User) resolve(r *resolver) (*userClient, error) {
 			return nil, err
 		}
 		if err := checkAddress(address.option, *address.target); err != nil {
-			return nil, fault(address.option, err)
+			return nil, &options.ConfigError{Path: address.option, Err: err}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.Params)) {
@@ -194,15 +178,6 @@ func (o *OAuth2User) resolve(r *resolver) (*userClient, error) {
 func (*OAuth2User) Supports(auth *document.Auth) bool {
 	return auth != nil && auth.Type == document.AuthOAuth2
 }
-
-// Secrets returns the client secrets. Tokens are found by Sent.
-func (o *OAuth2User) Secrets() []string { return o.client.secrets() }
-
-// Sent implements [credential.Signer].
-func (o *OAuth2User) Sent(text []byte) []string { return o.sent.Find(text) }
-
-// Advice implements [credential.Advisor].
-func (*OAuth2User) Advice() string { return tokens.CheckClient }
 
 // Authenticate adds the access token of the user, and refreshes it if it has expired. Without a grant, it fails with AUTH_REQUIRED and the link where the
 // user can connect an account. Its other errors are those of [OAuth2.Authenticate].

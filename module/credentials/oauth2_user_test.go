@@ -70,14 +70,14 @@ func ofUsers(t *testing.T, things tokens.Things, change ...func(*credentials.OAu
 		f(&m)
 	}
 	o, ended := provisioned(t, m), new(endings)
-	o.Connect(credentials.Connection{Namespace: "acme", Realm: "bridge", URL: connectURL, Things: things, Sealer: sealer, Ended: ended.add, Refreshed: func(*run.Failure) {}})
+	o.Connect(credentials.Connection{Namespace: "acme", Realm: "bridge", URL: connectURL, Keeping: tokens.Keeping{Things: things, Sealer: sealer}, Ended: ended.add, Refreshed: func(*run.Failure) {}})
 	return o, ended
 }
 
 // accountsOf are the grants of a bridge with the source acme.
 func accountsOf(things tokens.Things, ended *endings, transport http.RoundTripper, o *credentials.OAuth2User) *credentials.Accounts {
 	return &credentials.Accounts{
-		Connection: credentials.Connection{Realm: "bridge", URL: connectURL, Things: things, Sealer: sealer, Ended: ended.add, Logger: zap.NewNop()},
+		Connection: credentials.Connection{Realm: "bridge", URL: connectURL, Keeping: tokens.Keeping{Things: things, Sealer: sealer}, Ended: ended.add, Logger: zap.NewNop()},
 		Sources:    []catalog.Source{{Namespace: "acme", Credentials: o, Transport: transport}}, Transport: transport,
 	}
 }
@@ -1172,7 +1172,7 @@ func TestS180SealKeyReplaced(t *testing.T) {
 	token := func(keys ...runtoken.Key) (string, *run.Failure) {
 		o, _ := ofUsers(t, memory, func(o *credentials.OAuth2User) { o.TokenURL = tokenURL })
 		o.Connect(credentials.Connection{
-			Namespace: "acme", Realm: "bridge", URL: connectURL, Things: memory, Sealer: runtoken.New(ring(keys), time.Hour, nil), Ended: func(string, string, string) {}, Refreshed: func(*run.Failure) {},
+			Namespace: "acme", Realm: "bridge", URL: connectURL, Keeping: tokens.Keeping{Things: memory, Sealer: runtoken.New(ring(keys), time.Hour, nil)}, Ended: func(string, string, string) {}, Refreshed: func(*run.Failure) {},
 		})
 		if e.count() == 0 {
 			connect(t, o, own(t, "ann", e))

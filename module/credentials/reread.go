@@ -45,9 +45,10 @@ type made[T any] struct {
 }
 
 // newRereadable checks the options, makes the value for the first time, and logs what is dangerous about the options.
-func newRereadable[T any](ctx caddy.Context, check func() *options.ConfigError, build func(*resolver) (T, error)) (*rereadable[T], error) {
-	if fault := check(); fault != nil {
-		return nil, fault
+func newRereadable[T any](ctx caddy.Context, check func(*options.Checker), build func(*resolver) (T, error)) (*rereadable[T], error) {
+	c := new(options.Checker)
+	if check(c); c.Fault != nil {
+		return nil, c.Fault
 	}
 	v := &rereadable[T]{build: build, logger: logger(ctx)}
 	first, r, err := v.read()

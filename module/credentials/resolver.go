@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -22,14 +23,28 @@ import (
 // resolver replaces the placeholders of options, and collects the secrets among their values.
 type resolver struct {
 	replacer *caddy.Replacer
-	literal  []string // secret options without a placeholder
-	printed  []string // secret options with an environment variable, which Caddy prints if it is started with --environ
-	quoted   []string // secret options whose value is in quotes
-	secrets  []string // values of secret options, and their parts that are redacted separately
-	files    bool     // a value is from a file
+	warnings map[string][]string // options by what is dangerous about them
+	secrets  []string            // values of secret options, and their parts that are redacted separately
+	files    bool                // a value is from a file
 }
 
-func newResolver() *resolver { return &resolver{replacer: caddy.NewReplacer()} }
+func newResolver() *resolver {
+	return &resolver{replacer: caddy.NewReplacer(), warnings: map[string][]string{}}
+}
+
+// What is dangerous about options.
+const (
+	literal = "a secret is written in the configuration, where Caddy's admin API and its saved configuration show it; use {file./path} or {env.NAME}"
+	printed = "a secret is in an environment variable, and Caddy was started with --environ, which prints all of them, under systemd to the journal: use {file./path}, or start Caddy without --environ"
+	quoted  = "a secret begins and ends with a quotation mark, which is sent as a part of it; remove the marks from the file or variable, unless they belong to the secret"
+)
+
+// warnIf notes what is dangerous about an option.
+func (r *resolver) warnIf(dangerous bool, warning, option string) {
+	if dangerous {
+		r.warnings[warning] = append(r.warnings[warning], option)
+	}
+}
 
 // minPart is the minimum length of a part of a value that is redacted separately, in bytes. A
 // shorter part may be a word that occurs in unrelated texts.
@@ -78,13 +93,9 @@ func (r *resolver) secret(option, text string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if value != "" && len(parts) == 0 {
-		r.literal = append(r.literal, option)
-	}
-	r.noteEnvironment(option, text)
-	if inQuotes(value) || slices.ContainsFunc(parts, inQuotes) {
-		r.quoted = append(r.quoted, option)
-	}
+	r.warnIf(value != "" && len(parts) == 0, literal, option)
+	r.warnIf(isPrinted(text), printed, option)
+	r.warnIf(inQuotes(value) || slices.ContainsFunc(parts, inQuotes), quoted, option)
 	r.keep(value)
 	r.keepParts(parts)
 	return value, nil
@@ -105,16 +116,9 @@ func (r *resolver) headerSecret(option, text string) (string, error) {
 // mixed is like text, for options in which only the values of placeholders are secret.
 func (r *resolver) mixed(option, text string) (string, error) {
 	value, parts, err := r.replace(option, text)
-	r.noteEnvironment(option, text)
+	r.warnIf(isPrinted(text), printed, option)
 	r.keepParts(parts)
 	return value, err
-}
-
-// noteEnvironment notes an option whose value comes from an environment variable.
-func (r *resolver) noteEnvironment(option, text string) {
-	if strings.Contains(text, "{env.") {
-		r.printed = append(r.printed, option)
-	}
 }
 
 // replace replaces the placeholders of an option, and also returns their values.
@@ -207,24 +211,16 @@ func logger(ctx caddy.Context) *zap.Logger {
 	return ctx.Logger()
 }
 
-// warn logs the secret options without a placeholder, whose secrets are in the configuration itself, and those whose secrets Caddy
-// has printed when it was started, or that are in quotation marks.
+// warn logs what is dangerous about options.
 func (r *resolver) warn(logger *zap.Logger) {
-	if !printsEnvironment(os.Args) {
-		r.printed = nil
+	for _, text := range slices.Sorted(maps.Keys(r.warnings)) {
+		logger.Warn(text, zap.Strings("options", r.warnings[text]))
 	}
-	for _, w := range []struct {
-		options []string
-		text    string
-	}{
-		{r.literal, "a secret is written in the configuration, where Caddy's admin API and its saved configuration show it; use {file./path} or {env.NAME}"},
-		{r.printed, "a secret is in an environment variable, and Caddy was started with --environ, which prints all of them, under systemd to the journal: use {file./path}, or start Caddy without --environ"},
-		{r.quoted, "a secret begins and ends with a quotation mark, which is sent as a part of it; remove the marks from the file or variable, unless they belong to the secret"},
-	} {
-		if len(w.options) > 0 {
-			logger.Warn(w.text, zap.Strings("options", w.options))
-		}
-	}
+}
+
+// isPrinted reports whether the value of an option is from an environment variable, and Caddy has printed those when it was started.
+func isPrinted(text string) bool {
+	return strings.Contains(text, "{env.") && printsEnvironment(os.Args)
 }
 
 // printsEnvironment reports whether a command line is that of caddy run with its flag --environ, or with a group of short flags that has -e.

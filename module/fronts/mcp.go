@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -253,7 +252,7 @@ func (t *ToolServer) refuses(r *http.Request) string {
 			return "Requests of this Origin are refused. The operator of the server can permit it (option origins)."
 		}
 	}
-	if !local || isLoopback((&url.URL{Host: r.Host}).Hostname()) {
+	if !local || options.IsLoopback((&url.URL{Host: r.Host}).Hostname()) {
 		return ""
 	}
 	if trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool); trusted {
@@ -278,20 +277,11 @@ func (t *ToolServer) permits(origin string, r *http.Request, local bool) bool {
 			return true
 		}
 	}
-	return (u.Scheme == "http" || u.Scheme == "https") && (strings.EqualFold(u.Host, r.Host) || local && isLoopback(u.Hostname()))
+	return (u.Scheme == "http" || u.Scheme == "https") && (strings.EqualFold(u.Host, r.Host) || local && options.IsLoopback(u.Hostname()))
 }
 
 // listensLocally reports whether the listener of a request has a loopback address.
 func listensLocally(r *http.Request) bool {
 	address, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
 	return ok && address.IP.IsLoopback()
-}
-
-// isLoopback reports whether a host name or address always means the machine of its user.
-func isLoopback(host string) bool {
-	if address, err := netip.ParseAddr(host); err == nil {
-		return address.Unmap().IsLoopback()
-	}
-	host = strings.ToLower(strings.TrimSuffix(host, "."))
-	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }

@@ -2,6 +2,7 @@ package options
 
 import (
 	"fmt"
+	"net/netip"
 	"net/url"
 	"regexp"
 	"strconv"
@@ -59,6 +60,15 @@ func CheckIssuer(name, text string) error {
 		return fmt.Errorf("%s %q has a query or a fragment, which issuers have not", name, text)
 	}
 	return CheckURL(name, text)
+}
+
+// IsLoopback reports whether a host name or address always means the machine of its user.
+func IsLoopback(host string) bool {
+	if address, err := netip.ParseAddr(host); err == nil {
+		return address.Unmap().IsLoopback()
+	}
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
 // CheckScope checks a scope (RFC 6749, section 3.3).

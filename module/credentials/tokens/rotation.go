@@ -45,6 +45,37 @@ type Keeping struct {
 	Trial bool
 }
 
+// Thing returns a thing; without a version, there is none.
+func (k Keeping) Thing(ctx context.Context, kind, name string) (*store.Thing, error) {
+	thing, err := k.Things.Get(ctx, kind, name)
+	if errors.Is(err, store.ErrNoThing) {
+		return &store.Thing{Kind: kind, Name: name}, nil
+	}
+	return thing, err
+}
+
+// Open returns a thing and its decrypted text; old says that there is a newer key. The text is empty if there is none, it was stored with another key, or a
+// stranger has written it.
+func (k Keeping) Open(ctx context.Context, kind, name string) (thing *store.Thing, text string, old bool, err error) {
+	if thing, err = k.Thing(ctx, kind, name); err != nil || k.Sealer == nil {
+		return thing, "", false, err
+	}
+	if text, old, err = k.Sealer.OpenText(ctx, string(thing.Value), kind, name); errors.Is(err, runtoken.ErrInvalid) {
+		err = nil
+	}
+	return thing, text, old, err
+}
+
+// Put stores a text, encrypted, in the place of a thing. ok is false if another instance has replaced that meanwhile.
+func (k Keeping) Put(ctx context.Context, thing *store.Thing, text string, keep time.Duration) (ok bool, err error) {
+	sealed, err := k.Sealer.SealText(ctx, text, thing.Kind, thing.Name)
+	if err != nil {
+		return false, err
+	}
+	thing.Value = []byte(sealed)
+	return k.Things.Put(ctx, thing, keep)
+}
+
 // Keeper is implemented by credentials that keep what a server has replaced. Keep is called before they are used; without a
 // database, it is not called.
 type Keeper interface{ Keep(k Keeping) }
@@ -163,27 +194,22 @@ func (r Rotation) Unavailable(err error) *run.Failure {
 // newest returns the refresh token to use: the stored one, which another instance may have stored, unless the known one could not be stored since
 // then. The thing is where the next one is to be stored.
 func (r Rotation) newest(ctx context.Context, known Refresh) (*store.Thing, Refresh, *run.Failure) {
-	thing, err := r.Things.Get(ctx, r.Kind, r.Name)
+	thing, value, old, err := r.Open(ctx, r.Kind, r.Name)
 	switch {
-	case errors.Is(err, store.ErrNoThing):
+	case err != nil:
+		return nil, known, r.Unavailable(err)
+	case thing.Version == 0:
 		if r.Configured == "" {
 			known = Refresh{}
 		}
-		return &store.Thing{Kind: r.Kind, Name: r.Name}, known, nil
-	case err != nil:
-		return nil, known, r.Unavailable(err)
+		return thing, known, nil
 	case known.Unsaved && thing.Version == known.Version:
 		return thing, known, nil
-	}
-	value, old, err := r.Sealer.OpenText(ctx, string(thing.Value), r.Kind, r.Name)
-	switch {
-	case errors.Is(err, runtoken.ErrInvalid):
+	case value == "":
 		return nil, known, AuthRequired(run.Bridge, r.Endpoint, Refusal{
 			"refresh_token_unreadable", "The newest refresh token in the database can't be decrypted.",
 			"configure the seal_key with which it was stored, or a new refresh_token",
 		})
-	case err != nil:
-		return nil, known, r.Unavailable(err)
 	}
 	stored := Refresh{Value: value, Fixed: known.Fixed && known.Value == value}
 	stored.Unsaved = old || time.Until(thing.Expires) < r.Keep-24*time.Hour // so that it is stored again
@@ -195,13 +221,7 @@ func (r Rotation) save(ctx context.Context, thing *store.Thing, token Refresh) R
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), SaveTimeout)
 	defer cancel()
 	token.Version = thing.Version
-	sealed, err := r.Sealer.SealText(ctx, token.Value, r.Kind, r.Name)
-	stored := false
-	if err == nil {
-		thing.Value = []byte(sealed)
-		stored, err = r.Things.Put(ctx, thing, r.Keep)
-	}
-	switch {
+	switch stored, err := r.Put(ctx, thing, token.Value, r.Keep); {
 	case err != nil:
 		r.Logger.Error("a new refresh token could not be written to the database; it is lost when Caddy stops", zap.Error(err))
 	case stored:
