@@ -34,7 +34,7 @@ var typed = regexp.MustCompile(`\)?: (Promise<any>|string|number|object\[\]|obje
 func runAgents(t *testing.T, endpoint, model string, variables []string, check func(t *testing.T, output string, err error)) {
 	t.Helper()
 	for language, p := range map[string]struct{ interpreter, name, text string }{
-		"python": {"python3", "agent.py", manuals.In(t, "python", manuals.README)[0].Text},
+		"python": {"python3", "agent.py", manuals.Read(t, "translate/skillsprotocol/examples/agent.py")},
 		"ts":     {"node", "agent.mjs", manuals.Read(t, "translate/skillsprotocol/examples/agent.ts")},
 	} {
 		t.Run(language, func(t *testing.T) {

@@ -176,17 +176,9 @@ func TestManualsBlocks(t *testing.T) {
 			if block.File != manuals.Operation { // TestManualsSystemd reads it
 				t.Errorf("no test reads the block in %s of %s", block.Language, block.File)
 			}
-		case "js":
-			if block.File != manuals.A2A { // TestA2AClient runs it
-				t.Errorf("no test reads the block in %s of %s", block.Language, block.File)
-			}
-		case "python", "ts", "json":
-			// TestREADMEPrograms and TestREADMEPublishes read them, and TestClientConfigurations in package command
-			if block.Language == "json" && (block.File == manuals.Methods || block.File == manuals.AgentSkills || block.File == manuals.Providers) {
-				// TestReceiverInManual, TestSiteIndexInManual and TestAnswersInManual read it
-				continue
-			}
-			if block.File != manuals.README && (block.Language != "json" || block.File != manuals.CommandLine && block.File != manuals.MCP) {
+		case "json":
+			// TestReceiverInManual, TestSiteIndexInManual and TestAnswersInManual read them, and TestClientConfigurations in package command
+			if !slices.Contains([]string{manuals.Methods, manuals.AgentSkills, manuals.Providers, manuals.README, manuals.CommandLine, manuals.MCP}, block.File) {
 				t.Errorf("no test reads the block in %s of %s", block.Language, block.File)
 			}
 		default:

@@ -46,7 +46,7 @@ func TestREADMEPublishes(t *testing.T) {
 	}
 }
 
-// TestA2AClient runs the program of the A2A manual with the official SDK, from npm.
+// TestA2AClient runs the program to which the A2A manual refers with the official SDK, from npm.
 func TestA2AClient(t *testing.T) {
 	const gate = "SKILL_BRIDGE_CLIENT_TESTS"
 	if os.Getenv(gate) == "" {
@@ -54,7 +54,7 @@ func TestA2AClient(t *testing.T) {
 	}
 	b := startQuickstart(open(t, "quickstart"))
 	folder := t.TempDir()
-	text := strings.Replace(manuals.In(t, "js", manuals.A2A)[0].Text, "http://localhost:8080", strings.TrimSuffix(b.endpoint, "/rpc"), 1)
+	text := strings.Replace(manuals.Read(t, "translate/a2a/examples/client.mjs"), "http://localhost:8080", strings.TrimSuffix(b.endpoint, "/rpc"), 1)
 	if err := os.WriteFile(filepath.Join(folder, "client.mjs"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
