@@ -4,21 +4,26 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
-// Difference is a value that a provider has changed. Its texts are safe to show. Characters that a person can't see are escaped, as in JSON.
+// Difference is a value that a provider has changed. Its texts are safe to show. Characters that a person can't see are escaped, as in JSON. What two
+// long values have in common at their beginnings and ends is replaced by an ellipsis, with which no JSON begins or ends.
 type Difference struct {
 	Path string `json:"path"`          // JSON Pointer into the descriptor, with inputs by their names; empty: all values of a part
 	Was  string `json:"was,omitempty"` // JSON; empty: there was none
 	Now  string `json:"now,omitempty"` // JSON; empty: there is none
 }
 
-// leastRoom is how many bytes the paths of the differences of a part may have, besides as many as its values have.
-const leastRoom = 64 << 10
+const (
+	longValue   = 400 // bytes of a value that is shown whole
+	shownAround = 60  // bytes at most of what two long values have in common, before and after what differs
+	leastRoom   = 64 << 10
+)
 
 // Compare returns what two descriptors ask for differently, all of it, in the order of the parts and paths.
 func Compare(was, now *document.Descriptor) (list []Difference) {
@@ -81,5 +86,28 @@ func (c *comparison) add(was, now string) {
 	if c.room < 0 {
 		return
 	}
+	was, now = apart(was, now)
 	c.list = append(c.list, Difference{safetext.Escape(jsonvalue.Pointer(c.path), ""), safetext.Escape(was, ""), safetext.Escape(now, "")})
+}
+
+// apart leaves out the words at the beginnings and ends of two long texts as far as they are equal.
+func apart(was, now string) (string, string) {
+	if max(len(was), len(now)) <= longValue {
+		return was, now
+	}
+	least, begin, end := min(len(was), len(now)), 0, 0
+	for begin < least && was[begin] == now[begin] {
+		begin++
+	}
+	for end < least-begin && was[len(was)-1-end] == now[len(now)-1-end] {
+		end++
+	}
+	if begin = strings.LastIndexByte(was[:max(begin-shownAround, 0)], ' '); begin > 0 {
+		was, now = "…"+was[begin:], "…"+now[begin:]
+	}
+	rest := was[len(was)-max(end-shownAround, 0):]
+	if end = len(rest) - strings.IndexByte(rest+" ", ' '); end > 0 {
+		was, now = was[:len(was)-end]+"…", now[:len(now)-end]+"…"
+	}
+	return was, now
 }
