@@ -3,9 +3,12 @@ package machine
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
+	"syscall"
 )
 
 // Process identifies a process of this machine by the start of the system, its namespace, its id and its start, so that no later one has the same. Empty:
@@ -38,9 +41,10 @@ func IsDead(of string) bool {
 	if len(self) != 4 || len(theirs) != 4 || self[0] != theirs[0] || self[1] != theirs[1] {
 		return false
 	}
-	var pid int
-	if _, err := fmt.Sscan(theirs[3], &pid); err != nil {
+	pid, err := strconv.Atoi(theirs[3])
+	if err != nil || Process(pid) == of {
 		return false
 	}
-	return Process(pid) != of
+	p, err := os.FindProcess(pid)
+	return err == nil && !errors.Is(p.Signal(syscall.Signal(0)), os.ErrPermission) // /proc may hide those of other users (hidepid)
 }
