@@ -35,7 +35,7 @@ var ceilings = map[string]int{
 	"translate/mcp":            3825,
 	"translate/catalog":        3284,
 	"module/command":           3185,
-	"module/store":             2547,
+	"module/store":             2552,
 	"module/cli":               2165,
 	"module/observe":           2180,
 	"translate/skillsprotocol": 2146,
