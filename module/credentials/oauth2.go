@@ -80,8 +80,9 @@ type OAuth2 struct {
 }
 
 // obtaining is what credentials have that obtain tokens.
-type obtaining[C any] struct {
+type obtaining[C comparable] struct {
 	client  *rereadable[C]
+	ask     tokenOf[C]
 	store   *tokens.Store
 	sent    *tokens.Sent
 	logger  *zap.Logger
@@ -124,7 +125,7 @@ func (o *OAuth2) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	o.client, o.sent = c, new(tokens.Sent)
+	o.client, o.sent, o.ask = c, new(tokens.Sent), o.token
 	o.store, o.release = tokens.HoldStore(c.get())
 	return nil
 }
@@ -219,20 +220,6 @@ func (o *OAuth2) Supports(auth *document.Auth) bool {
 	return auth.Type == document.AuthOAuth2
 }
 
-// Authenticate adds an access token as a bearer token, and fetches one if there is none. It fails
-// with AUTH_REQUIRED if the token endpoint may not be used, refuses, or answers with something
-// other than a token; with ENDPOINT_UNREACHABLE if it does not answer or answers with a temporary
-// error; and with INVOCATION_TIMEOUT if ctx ends first.
-func (o *OAuth2) Authenticate(ctx context.Context, a *credential.Authentication) error {
-	return authenticate(ctx, o.client, a, o.token)
-}
-
-// Renew implements [credential.Renewer]. It fetches a new access token, unless the rejected one was
-// replaced already. Its errors are those of Authenticate.
-func (o *OAuth2) Renew(ctx context.Context, a *credential.Authentication) (bool, error) {
-	return renew(ctx, o.client, a, o.token)
-}
-
 // token returns an access token of a client, which is not the rejected one.
 func (o *OAuth2) token(ctx context.Context, c *tokens.Client, a *credential.Authentication, rejected string) (string, error) {
 	endpoint, err := c.Endpoint(a)
@@ -251,14 +238,17 @@ const bearer = "Bearer "
 // tokenOf is a function that returns an access token of a client: another one than the rejected one, if there is another; rejected is empty if none was.
 type tokenOf[C any] func(ctx context.Context, c C, a *credential.Authentication, rejected string) (string, error)
 
-// authenticate adds a token to a request. It asks again if the token is refused, and the secret in a file was replaced.
-func authenticate[C comparable](ctx context.Context, v *rereadable[C], a *credential.Authentication, ask tokenOf[C]) error {
-	c := v.get()
-	token, err := ask(ctx, c, a, "")
+// Authenticate adds an access token as a bearer token, and fetches one if there is none, or the known one has expired. It asks again if the token endpoint
+// refuses the client, and the secret in a file was replaced. It fails with AUTH_REQUIRED if the token endpoint may not be used, refuses, or answers with
+// something other than a token, or if a user has no grant; with ENDPOINT_UNREACHABLE if it does not answer or answers with a temporary error; and with
+// INVOCATION_TIMEOUT if ctx ends first.
+func (o *obtaining[C]) Authenticate(ctx context.Context, a *credential.Authentication) error {
+	c := o.client.get()
+	token, err := o.ask(ctx, c, a, "")
 	if e, ok := errors.AsType[*run.Failure](err); ok && e.Kind == run.AuthRequired && e.By == run.Provider { // by the token endpoint
-		v.reread(ctx)
-		if newest := v.get(); newest != c {
-			token, err = ask(ctx, newest, a, "")
+		o.client.reread(ctx)
+		if newest := o.client.get(); newest != c {
+			token, err = o.ask(ctx, newest, a, "")
 		}
 	}
 	if err != nil {
@@ -268,11 +258,12 @@ func authenticate[C comparable](ctx context.Context, v *rereadable[C], a *creden
 	return nil
 }
 
-// renew reports whether there is another token than that of a request, which was rejected.
-func renew[C any](ctx context.Context, v *rereadable[C], a *credential.Authentication, ask tokenOf[C]) (bool, error) {
-	v.reread(ctx)
+// Renew implements [credential.Renewer]. It reports whether there is another token than that of the request, which was rejected: it fetches one, unless that was
+// replaced already. Its errors are those of Authenticate.
+func (o *obtaining[C]) Renew(ctx context.Context, a *credential.Authentication) (bool, error) {
+	o.client.reread(ctx)
 	rejected := strings.TrimPrefix(a.Request.Header.Get("Authorization"), bearer)
-	token, err := ask(ctx, v.get(), a, rejected)
+	token, err := o.ask(ctx, o.client.get(), a, rejected)
 	if err != nil {
 		return false, describe(err, a.Auth)
 	}

@@ -104,7 +104,7 @@ func (o *OAuth2User) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	o.client, o.sent, o.issuer, o.named = c, new(tokens.Sent), new(tokens.Kept[*tokens.Metadata]), new(namedEndpoints)
+	o.client, o.sent, o.issuer, o.named, o.ask = c, new(tokens.Sent), new(tokens.Kept[*tokens.Metadata]), new(namedEndpoints), o.token
 	o.store, o.release = tokens.HoldStore(&c.get().Client)
 	return nil
 }
@@ -179,22 +179,12 @@ func (*OAuth2User) Supports(auth *document.Auth) bool {
 	return auth != nil && auth.Type == document.AuthOAuth2
 }
 
-// Authenticate adds the access token of the user, and refreshes it if it has expired. Without a grant, it fails with AUTH_REQUIRED and the link where the
-// user can connect an account. Its other errors are those of [OAuth2.Authenticate].
-func (o *OAuth2User) Authenticate(ctx context.Context, a *credential.Authentication) error {
-	return authenticate(ctx, o.client, a, o.token)
-}
-
-// Renew implements [credential.Renewer]. A 401 counts only for the token that was sent: the stored one may be another.
-func (o *OAuth2User) Renew(ctx context.Context, a *credential.Authentication) (bool, error) {
-	return renew(ctx, o.client, a, o.token)
-}
-
 // rejectable is the age from which the rejection of a token that can't be refreshed ends its grant: the provider has accepted it before. A younger one is a matter
 // for the operator, since users would consent in circles.
 const rejectable = 5 * time.Minute
 
-// token returns the access token of the user of a request (see [tokenOf]).
+// token returns the access token of the user of a request (see [tokenOf]). A 401 counts only for the token that was sent: the stored one may be another. Without a
+// grant, it fails with AUTH_REQUIRED and the link where the user can connect an account.
 func (o *OAuth2User) token(ctx context.Context, c *userClient, a *credential.Authentication, rejected string) (string, error) {
 	if a.Owner == "" || o.grants == nil {
 		e := tokens.Failed(run.AuthRequired, run.Bridge, "Each user connects an account of their own at this provider, and the request belongs to none.")
