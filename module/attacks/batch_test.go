@@ -321,7 +321,12 @@ func TestS47ClientThatDoesNotRead(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/x"})
 	p.Lean()
 	p.On("acme/x", hostile.Invoke, producing(large(size), true))
-	testbed.Guard(t, func(g *guards.Guards) { g.Reading.BodyTimeout = 250 * time.Millisecond })
+	testbed.Guard(t, func(g *guards.Guards) { // it also bounds how long the provider may pause
+		g.Reading.BodyTimeout = 500 * time.Millisecond
+		if raced {
+			g.Reading.BodyTimeout = 4 * time.Second
+		}
+	})
 	c := testbed.StartCaddy(t, "{\n\tskip_install_trust\n\tservers {\n\t\tprotocols h1 h2 h2c\n\t}\n}\n"+testbed.Site(
 		"log", "encode gzip zstd", "@x header X-X x", "intercept {\n\t@500 status 500\n\thandle_response @500 {\n\t\trespond {rp.status_text} 500\n\t}\n}",
 		"skill_bridge /rpc {", "\tallow_http", "\tallow_networks 127.0.0.0/8", "\tprovider "+p.URL()+" {\n\t\tnamespace acme\n\t}", "}"))

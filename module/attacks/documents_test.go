@@ -172,7 +172,7 @@ func TestS35NothingExponential(t *testing.T) {
 				if got := a.Outcome(); test.outcome != "" && got != test.outcome && strconv.Itoa(a.Code) != test.outcome {
 					t.Errorf("want %s: %.600s", test.outcome, a.String())
 				}
-				if a.Took > 10*time.Second || a.Err != nil {
+				if a.Took > costlier*10*time.Second || a.Err != nil {
 					t.Errorf("took %s: %.600s", a.Took, a.String())
 				}
 			}
@@ -369,11 +369,11 @@ func TestS37AmplificationIsBounded(t *testing.T) {
 	if n := p.Count("s/usual", hostile.Status); a.Outcome() != "failed INVOCATION_TIMEOUT" || n > 60 {
 		t.Errorf("%d polls: %v", n, a)
 	}
-	p.On("s/usual", hostile.Invoke, hostile.Accept(1_000_000))
-	p.On("s/usual", hostile.Status, hostile.Respond(http.StatusOK, `{"execution_id":"run-2","status":"running"}`, "Retry-After", "1000000000000"))
-	before := p.Count("s/usual", hostile.Status)
-	a = c.With(testbed.Timeout(300*time.Millisecond)).Execute("acme.s.usual", nil)
-	if n := p.Count("s/usual", hostile.Status) - before; a.Outcome() != "failed INVOCATION_TIMEOUT" || n != 1 {
+	// This is another skill, since a last poll of the run above may still be under way.
+	p.On("s/late", hostile.Invoke, hostile.Accept(1_000_000))
+	p.On("s/late", hostile.Status, hostile.Respond(http.StatusOK, `{"execution_id":"run-2","status":"running"}`, "Retry-After", "1000000000000"))
+	a = c.With(testbed.Timeout(costlier*300*time.Millisecond)).Execute("acme.s.late", nil)
+	if n := p.Count("s/late", hostile.Status); a.Outcome() != "failed INVOCATION_TIMEOUT" || n != 1 {
 		t.Errorf("%d polls where none was wanted: %v", n, a)
 	}
 }
@@ -462,6 +462,11 @@ func TestS44WorkOfPage(t *testing.T) {
 			}
 		}
 		show("", "acme.s199", 0)
+		testbed.Eventually(t, time.Minute, func() bool { // a busy machine does not read all of them for the first page
+			before := read()
+			browser.Send(http.MethodGet, c.URL, "")
+			return read() == before
+		}, "the descriptors for the page are read")
 		for query, what := range map[string]string{"": "acme.s199", "?skill=acme.s0": "acme.s0", "?q=acme.s1": "acme.s1"} {
 			const trials, pages, most = 3, max(3, 20/costlier), 20 * time.Millisecond // one page takes less than can be measured
 			took := time.Hour                                                         // the least of all trials: whatever else the machine does only adds to it

@@ -20,17 +20,23 @@ const ordinary = 5 * time.Millisecond
 // the race detector slows all down.
 func Ordinary(tb testing.TB, cpu func() time.Duration) func() time.Duration {
 	tb.Helper()
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	least := time.Hour
-	for range 3 {
-		start := threadTime(tb)
-		task(tb)
-		least = min(least, threadTime(tb)-start)
+	slowness := func() float64 {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		least := time.Hour
+		for range 3 {
+			start := threadTime(tb)
+			task(tb)
+			least = min(least, threadTime(tb)-start)
+		}
+		return max(1, float64(least)/float64(ordinary))
 	}
-	slowness := max(1, float64(least)/float64(ordinary))
-	before := cpu()
-	return func() time.Duration { return time.Duration(float64(cpu()-before) / slowness) }
+	first, before := slowness(), cpu()
+	return func() time.Duration {
+		tb.Helper()
+		used := cpu() - before
+		return time.Duration(float64(used) / max(first, slowness())) // other programs may have begun in the meantime
+	}
 }
 
 // threadTime returns the processor time of the thread.
