@@ -58,6 +58,7 @@ func TestEvents(t *testing.T) {
 		}
 		synctest.Wait()
 		i.receive(e, "three.example", e.Version)
+		synctest.Wait() // else a turn may read the next version before it is heard, and send it whole
 		i.state(e, ledger.Completed)
 		synctest.Wait()
 		all := []string{"001 state", "002 state", "003 state", "004 state", "005 output", "005 end"}

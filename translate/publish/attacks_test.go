@@ -125,6 +125,9 @@ func TestR208ErrorsThatQuote(t *testing.T) {
 	}
 }
 
+// soon is how long what is bounded may take, with the race detector on a busy machine. What is not bounded takes far longer.
+const soon = 3 * time.Minute
+
 // R209: references that lead to themselves, to each other, or to much by many ways, end in an error or a schema, quickly.
 func TestR209RecursiveReferences(t *testing.T) {
 	var doubling, pointers, chain, allOf strings.Builder
@@ -141,7 +144,7 @@ func TestR209RecursiveReferences(t *testing.T) {
 		reference := "{$ref: '#/components/schemas/" + name + "'}"
 		start := time.Now()
 		api := translated(t, operation(v31, "POST /a", `{parameters: [{name: q, in: query, schema: `+reference+`}], requestBody: {content: {application/json: {schema: `+reference+`}}}, responses: {"200": {content: {application/json: {schema: `+reference+`}}}}}`, schemas), all())
-		if took := time.Since(start); took > 5*time.Second || len(api.Skills)+len(api.LeftOut) != 1 {
+		if took := time.Since(start); took > soon || len(api.Skills)+len(api.LeftOut) != 1 {
 			t.Errorf("%s: %s %+v", name, took, api)
 		}
 	}
@@ -158,7 +161,7 @@ func TestR210Aliases(t *testing.T) {
 	for _, bomb := range []string{laughs, merges, "a: &a [*a]\n", "a: &a {b: *a}\n", "a: &a {<<: *a}\n", "a: &a\n  - *a\n  - *a\n"} {
 		start := time.Now()
 		_, err := publish.Read(t.Context(), nil, fileURL(files(t, map[string]string{"a.yaml": operation(v30, "GET /a", "{"+ok+"}", bomb)}), "a.yaml"), all())
-		if err == nil || time.Since(start) > 10*time.Second {
+		if err == nil || time.Since(start) > soon {
 			t.Errorf("%.40s: %v after %s", bomb, err, time.Since(start))
 		}
 	}
@@ -297,7 +300,7 @@ func TestS310OneLargeOperation(t *testing.T) {
 			t.Errorf("%s: %.200s", name, reason)
 		}
 	}
-	if took := time.Since(start); took > 20*time.Second {
+	if took := time.Since(start); took > soon {
 		t.Errorf("it takes %s", took)
 	}
 }
