@@ -204,10 +204,10 @@ func newRun(e *ledger.Entry) Run {
 		Bytes: int64(len(e.Outcome)) + e.Apart,
 	}
 	if e.Front == "publish" {
-		r.BridgeName = e.Owner.Realm                    // skill_publish
-		if strings.HasPrefix(e.Owner.Principal, "\t") { // callers without a name are in groups, whose names begin so
-			r.Principal = ""
-		}
+		r.BridgeName = e.Owner.Realm // skill_publish
+	}
+	if strings.HasPrefix(e.Owner.Principal, ledger.Group) {
+		r.Principal = ""
 	}
 	if e.Front == task.Front {
 		r.Task, r.Context = task.State(e.Label.State).String(), shown(e.Label.Group)

@@ -167,12 +167,10 @@ func RegisterMetrics(registry prometheus.Registerer) error {
 	return err
 }
 
-// Published counts an invocation of a published skill that has ended, with the code of its error; empty: it has none.
-func Published(skillID string, code document.ErrorCode) {
-	outcome := outcomeCompleted
-	if code != "" {
-		outcome = cmp.Or(document.Kinds[code], run.RunFailed).String()
-	}
+// Published counts an invocation of a published skill that has ended, with the code of its error.
+func Published(skillID string, state run.State, code document.ErrorCode) {
+	outcome := map[run.State]string{run.Completed: outcomeCompleted, run.Lost: run.Stopped.String()}[state]
+	outcome = cmp.Or(outcome, cmp.Or(document.Kinds[code], run.RunFailed).String())
 	processMetrics.published.WithLabelValues(processMetrics.skills.of(skillID), outcome).Inc()
 }
 

@@ -582,6 +582,17 @@ func TestTokenOutcomes(t *testing.T) {
 	}
 }
 
+// TestPublishedOutcomes: an invocation that ends with the process has not failed.
+func TestPublishedOutcomes(t *testing.T) {
+	countAnew(t)
+	for state, outcome := range map[run.State]string{run.Completed: "completed", run.Lost: "stopped", run.Failed: "failed"} {
+		Published("acme/pets", state, "")
+		if n := counterValue(t, processMetrics.published.WithLabelValues("acme/pets", outcome)); n != 1 {
+			t.Errorf("%s: %v", outcome, n)
+		}
+	}
+}
+
 // TestRefusalReasons: refusals are counted by the kind of their rule. A name that does
 // not exist is not for the operator's rules to open.
 func TestRefusalReasons(t *testing.T) {

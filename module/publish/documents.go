@@ -9,13 +9,11 @@ import (
 	"fmt"
 	"hash"
 	"io"
-	"maps"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
 	"runtime/debug"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -91,7 +89,7 @@ func (h *Handler) newDocuments(namespace string) *documents {
 			location.Scheme, location.Path, s.files = "file", filepath.ToSlash(file), []string{file}
 		}
 		options := &publish.Options{
-			Namespace: namespace, Provider: l.provider, Include: d.Include, Exclude: d.Exclude, Access: d.Access, Rename: d.Rename, NoOutputSchema: d.OutputSchema == "off",
+			Document: d.Location, Namespace: namespace, Provider: l.provider, Include: d.Include, Exclude: d.Exclude, Access: d.Access, Rename: d.Rename, NoOutputSchema: d.OutputSchema == "off",
 			TimeoutMS: float64(time.Duration(h.Timeout).Milliseconds()),
 		}
 		s.read = func(ctx context.Context, r *reader) (*publish.API, error) {
@@ -101,8 +99,7 @@ func (h *Handler) newDocuments(namespace string) *documents {
 	}
 	if h.Skills != "" {
 		l.sources = append(l.sources, &source{name: h.Skills, files: []string{h.Skills}, read: func(context.Context, *reader) (*publish.API, error) {
-			skills, leftOut, err := publish.Descriptors(h.Skills)
-			return &publish.API{Skills: skills, LeftOut: leftOut}, err
+			return publish.Descriptors(h.Skills)
 		}})
 	}
 	return l
@@ -195,19 +192,15 @@ func (s *source) guarded(ctx context.Context, r *reader) (api *publish.API, err 
 func (s *source) look() string {
 	var b strings.Builder
 	for _, file := range s.files {
-		info, err := os.Stat(file)
-		if err != nil {
-			fmt.Fprintln(&b, file, "missing")
-			continue
-		}
-		fmt.Fprintln(&b, file, info.ModTime().UnixNano(), info.Size())
-		if !info.IsDir() {
-			continue
-		}
+		names := []string{file}
 		entries, _ := os.ReadDir(file) // what can't be read is reported when it is read
 		for _, entry := range entries {
-			if info, err := os.Stat(filepath.Join(file, entry.Name())); err == nil {
-				fmt.Fprintln(&b, entry.Name(), info.ModTime().UnixNano(), info.Size())
+			names = append(names, filepath.Join(file, entry.Name()))
+		}
+		for _, name := range names {
+			info, err := os.Stat(name)
+			if fmt.Fprintln(&b, name, err == nil); err == nil {
+				fmt.Fprintln(&b, info.ModTime().UnixNano(), info.Size())
 			}
 		}
 	}
@@ -217,32 +210,19 @@ func (s *source) look() string {
 // catalog returns what is published now, and what is left out. The lock is held.
 func (l *documents) catalog() (*catalog, []publish.LeftOut) {
 	c := &catalog{namespace: l.namespace, provider: l.provider, skills: map[string]*publish.Skill{}}
-	var out []publish.LeftOut
-	of, twice := map[string]string{}, map[string]bool{} // the sources of ids
+	var read []*publish.API
 	for _, s := range l.sources {
-		if s.last == nil {
-			continue
-		}
-		c.provider.Name = cmp.Or(c.provider.Name, s.last.Title)
-		for _, left := range s.last.LeftOut {
-			left.Document = s.name
-			out = append(out, left)
-		}
-		for _, skill := range s.last.Skills {
-			if other, taken := of[skill.ID]; taken {
-				twice[skill.ID] = true
-				out = append(out, publish.LeftOut{Document: s.name, Operation: skill.ID, Reason: "its id is also that of a skill of " + other + ", so both are left out"})
-				continue
-			}
-			of[skill.ID], c.skills[skill.ID] = s.name, skill
+		if s.last != nil {
+			c.provider.Name, read = cmp.Or(c.provider.Name, s.last.Title), append(read, s.last)
 		}
 	}
-	maps.DeleteFunc(c.skills, func(id string, _ *publish.Skill) bool { return twice[id] })
 	c.provider.Name = cmp.Or(c.provider.Name, l.namespace)
-	for _, id := range slices.Sorted(maps.Keys(c.skills)) {
-		c.ordered = append(c.ordered, c.skills[id])
+	var leftOut []publish.LeftOut
+	c.ordered, leftOut = publish.Merge(read)
+	for _, skill := range c.ordered {
+		c.skills[skill.ID] = skill
 	}
-	return c, out
+	return c, leftOut
 }
 
 // reader reads documents by URL. It follows no redirects.

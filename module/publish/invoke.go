@@ -182,7 +182,7 @@ func (x *execution) respond(result *publish.Result) {
 // settle counts how an invocation has ended, and stores it if the run is kept. It returns the outcome that was stored first.
 func (x *execution) settle(o run.Run) run.Run {
 	code := o.Failure.ProviderSaid().Code
-	x.count(document.ErrorCode(code))
+	x.count(o.State, document.ErrorCode(code))
 	x.handler.logger.Debug("invocation", zap.String("skill_id", x.skill.ID), zap.String("execution_id", idOf(x.entry)), zap.String("status", statusOf(&o)),
 		zap.String("code", code), zap.Duration("duration", time.Since(x.began)))
 	if x.kept {

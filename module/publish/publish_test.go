@@ -561,6 +561,7 @@ func TestWithoutBridge(t *testing.T) {
 	}
 	want("/skill_bridge/readyz", `{"status":"ready"}`)
 	want("/skill_bridge/runs", `"kept":1,"open":{"publish":{"submitting":1}}`)
+	want("/skill_bridge/runs?principal=", `"bridge_name":"skill_publish"`)
 	want("/skill_bridge/status", `"stores":[{"bridges":[],"kind":"memory","place":"SQLite in memory","state":"open"}]`)
 	want("/metrics", "caddy_skill_bridge_kept_runs 1", "caddy_skill_bridge_kept_runs_max 500", `caddy_skill_bridge_open_runs{front="publish",state="submitting"} 1`, `caddy_skill_bridge_database_usable{database="SQLite in memory"} 1`)
 	for from, to := range map[string]string{"store memory": "store sqlite /dev/null/a.db", "include getPet addPet listPets slow": "include none"} {

@@ -76,7 +76,7 @@ func (q *request) credential(o *publish.Operation, salt string) string {
 // ownerOf returns the owner of a run with an id. Callers without a name share many, so that none has all that one may have.
 func ownerOf(caller, secret string) ledger.Owner {
 	if caller == "" {
-		caller = "\t" + secret[:2] // no caller's name begins so
+		caller = ledger.Group + secret[:1] // no caller's name begins so
 	}
 	return ledger.Owner{Realm: realm, Principal: caller}
 }
@@ -131,7 +131,7 @@ func (x *execution) claim(key string, inputs jsontext.Value) bool {
 	}
 	sum := sha256.Sum256([]byte(lifetime.NewDigest(x.skill.ID, key, x.credential(x.skill.Operation, "")).String()))
 	for {
-		e := x.newEntry(hex.EncodeToString(sum[:1]))
+		e := x.newEntry(hex.EncodeToString(sum[:1])) // the same owner for the same key
 		e.Key, e.Args = sum[:], keptcalls.Digest(inputs)
 		var present *ledger.Entry
 		var fault *run.Failure

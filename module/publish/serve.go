@@ -18,6 +18,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/callers"
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/publish"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
@@ -32,10 +33,10 @@ type request struct {
 	invoked string // the id of the skill, until the end of its invocation is counted
 }
 
-// count counts the end of an invocation, once. Without a code, it has completed.
-func (q *request) count(code document.ErrorCode) {
+// count counts the end of an invocation, once.
+func (q *request) count(state run.State, code document.ErrorCode) {
 	if q.invoked != "" {
-		observe.Published(q.invoked, code)
+		observe.Published(q.invoked, state, code)
 		q.invoked = ""
 	}
 }
@@ -144,7 +145,7 @@ var jsonOptions = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.
 
 // refuse answers with an error.
 func (q *request) refuse(status int, f *failure) {
-	q.count(f.Code)
+	q.count(run.Failed, f.Code)
 	q.write(status, struct {
 		Error *failure `json:"error"`
 	}{f})

@@ -70,12 +70,22 @@ func list(q *ledger.Query) (text string, looks int, args arguments) {
 // nextRealm selects the realm after another one that has entries.
 const nextRealm = "SELECT realm FROM runs WHERE realm > $1 ORDER BY realm LIMIT 1"
 
-// Owners returns the owner that a principal is in each realm that has entries: these are few.
+// nextGroup selects the group of anonymous callers after another owner of a realm.
+const nextGroup = "SELECT owner FROM runs WHERE realm = $1 AND owner > $2 AND owner < $3 ORDER BY owner LIMIT 1"
+
+// Owners returns the owners that a principal is in the realms that have entries: these are few, and so are groups of anonymous callers.
 func (r *Runs) Owners(ctx context.Context, principal string) (all []*ledger.Owner, err error) {
 	realm := []byte{}
 	for more := true; more; {
 		if more, err = r.db.session(reading).row(ctx, []any{&realm}, nextRealm, realm); more {
 			all = append(all, &ledger.Owner{Realm: string(realm), Principal: principal})
+		}
+		for group := []byte(ledger.Group); more && principal == "" && err == nil; {
+			var found bool
+			if found, err = r.db.session(reading).row(ctx, []any{&group}, nextGroup, realm, group, []byte{ledger.Group[0] + 1}); !found {
+				break
+			}
+			all = append(all, &ledger.Owner{Realm: string(realm), Principal: string(group)})
 		}
 	}
 	return all, err

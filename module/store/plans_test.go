@@ -108,6 +108,7 @@ func TestPlans(t *testing.T) {
 		text, _, args = list(&ledger.Query{Limit: 50, Operator: ledger.Selection{Skill: "acme.count"}, States: []ledger.State{ledger.Failed, ledger.Lost}})
 		check("list of what failed", "runs_failed", text, args...)
 		check("realms", ofRealms, nextRealm, []byte("main"))
+		check("groups", strings.TrimSuffix(strings.Replace(ofRealms, "realm>?", "realm=? AND owner>?", 1), ")"), nextGroup, []byte("main"), []byte(ledger.Group), []byte("\n"))
 		id := identity(ledger.Identity{Owner: *alice, ID: uuid.NewString()})
 		check("get", primary, "SELECT "+entryResult+" FROM runs WHERE "+isEntry, id...)
 		check("claim in use", "runs_key", presentEntry, append(id, []byte("key"))...)

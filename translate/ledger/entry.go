@@ -12,9 +12,13 @@ import (
 type Owner struct {
 	// Realm tells principals of the same name at different handlers apart.
 	Realm string
-	// Principal is the authenticated user; empty: anonymous callers.
+	// Principal is the authenticated user; empty: anonymous callers. A view that divides these into groups, so that each has its own bounds, begins the names
+	// of the groups with Group.
 	Principal string
 }
+
+// Group begins the names of groups of anonymous callers, and no name of a user.
+const Group = "\t"
 
 // State is the state of an entry, as a [Store] keeps it: the numbers must not change.
 type State uint8

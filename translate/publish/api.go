@@ -19,6 +19,7 @@ import (
 
 // Options say which operations of an OpenAPI document are published, and as what.
 type Options struct {
+	Document  string            // its name in LeftOut
 	Namespace string            // the first part of the ids
 	Provider  document.Provider // without a name: that of Skill.Descriptor
 	// Include and Exclude name operations by operationId, or METHOD and path, with globs: * is any text. What no Include names is not published. If an
@@ -33,7 +34,7 @@ type Options struct {
 // An API is what an OpenAPI document publishes. It is immutable.
 type API struct {
 	Title   string
-	Skills  []*Skill // in the order of their ids
+	Skills  []*Skill // also those with the same id: see Merge
 	LeftOut []LeftOut
 	// Referred are the documents that were read, the one at the location first.
 	Referred []*url.URL
@@ -68,7 +69,7 @@ func Read(ctx context.Context, reader Reader, location *url.URL, options *Option
 		version: versionOf(text(info["version"])),
 	}
 	t.secrets = t.namesOfSecrets()
-	c := collection{operations: map[string][]string{}}
+	c := collection{API: API{Title: line(info["title"])}, document: options.Document}
 	selected, err := t.selected(&c)
 	if err != nil {
 		return nil, err
@@ -80,8 +81,8 @@ func Read(ctx context.Context, reader Reader, location *url.URL, options *Option
 		}
 		c.add(o.name, skill, err)
 	}
-	c.finish()
-	return &API{Title: line(info["title"]), Skills: c.skills, LeftOut: c.leftOut, Referred: docs.referred(location)}, nil
+	c.Referred = docs.referred(location)
+	return &c.API, nil
 }
 
 // methods are the members of a path item that are operations. TRACE is none: servers must not answer it with what it is asked.

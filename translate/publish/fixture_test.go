@@ -52,6 +52,7 @@ func translated(t *testing.T, text string, options *publish.Options) *publish.AP
 		t.Fatal(err)
 	}
 	sound(t, api)
+	api.Skills, api.LeftOut = publish.Merge([]*publish.API{api})
 	return api
 }
 

@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -30,6 +29,7 @@ type Skill struct {
 	// Inputs checks the arguments of invocations; nil if Operation is nil.
 	Inputs *inputs.Inputs
 
+	from  LeftOut             // without a reason
 	entry document.IndexEntry // without the URL of the descriptor
 	// text is the descriptor, with anyBase and anyProvider if it was not written by hand.
 	text []byte
@@ -101,10 +101,10 @@ func invalid(err error) error {
 }
 
 // Descriptors reads the descriptors that were written by hand in a folder, each in a file *.json, *.yaml or *.yml. Files that have none are left
-// out, and those with the same id.
-func Descriptors(folder string) ([]*Skill, []LeftOut, error) {
+// out.
+func Descriptors(folder string) (*API, error) {
 	files, err := os.ReadDir(folder)
-	c := collection{operations: map[string][]string{}}
+	c := collection{document: folder}
 	for _, file := range files {
 		name := file.Name()
 		if slices.Contains([]string{".json", ".yaml", ".yml"}, filepath.Ext(name)) && !strings.HasPrefix(name, ".") {
@@ -112,8 +112,7 @@ func Descriptors(folder string) ([]*Skill, []LeftOut, error) {
 			c.add(name, skill, err)
 		}
 	}
-	c.finish()
-	return c.skills, c.leftOut, err
+	return &c.API, err
 }
 
 func readDescriptor(path string) (*Skill, error) {
@@ -155,16 +154,15 @@ const maxDescriptors = 128 << 20
 
 // collection are the skills of one document or folder.
 type collection struct {
-	skills     []*Skill
-	leftOut    []LeftOut
-	operations map[string][]string // as in LeftOut, by the ids of their skills
-	size       int                 // bytes of the descriptors
+	API
+	document string
+	size     int // bytes of the descriptors
 }
 
 // add adds the skill of an operation, or says why it is none.
 func (c *collection) add(operation string, skill *Skill, err error) {
 	if err == nil {
-		if c.size += len(skill.text); c.size > maxDescriptors || len(c.skills) == document.MaxSkills {
+		if c.size += len(skill.text); c.size > maxDescriptors || len(c.Skills) == document.MaxSkills {
 			err = fmt.Errorf("there are more than %d skills, or more than %d bytes of descriptors", document.MaxSkills, maxDescriptors)
 		} else if why := document.UnlistedID(skill.ID); why != "" {
 			err = errors.New(why)
@@ -174,22 +172,30 @@ func (c *collection) add(operation string, skill *Skill, err error) {
 	}
 	if err != nil {
 		_, isMistake := errors.AsType[mistake](err)
-		c.leftOut = append(c.leftOut, LeftOut{Operation: operation, Reason: err.Error(), Mistake: isMistake})
+		c.LeftOut = append(c.LeftOut, LeftOut{c.document, operation, err.Error(), isMistake})
 		return
 	}
-	c.operations[skill.ID] = append(c.operations[skill.ID], operation)
-	c.skills = append(c.skills, skill)
+	skill.from = LeftOut{Document: c.document, Operation: operation}
+	c.Skills = append(c.Skills, skill)
 }
 
-// finish leaves out skills with the same id, and sorts the others.
-func (c *collection) finish() {
-	c.skills = slices.DeleteFunc(c.skills, func(s *Skill) bool { return len(c.operations[s.ID]) > 1 })
-	slices.SortFunc(c.skills, func(a, b *Skill) int { return cmp.Compare(a.ID, b.ID) })
-	for _, id := range slices.Sorted(maps.Keys(c.operations)) {
-		for _, operation := range c.operations[id] {
-			if all := c.operations[id]; len(all) > 1 {
-				c.leftOut = append(c.leftOut, LeftOut{Operation: operation, Reason: fmt.Sprintf("%d have the id %s: %s", len(all), id, strings.Join(all, ", "))})
-			}
+// Merge returns the skills of some documents in the order of their ids, and what is no skill. Of skills with the same id, all are left out.
+func Merge(documents []*API) (skills []*Skill, leftOut []LeftOut) {
+	operations := map[string][]string{} // by id
+	for _, d := range documents {
+		skills, leftOut = append(skills, d.Skills...), append(leftOut, d.LeftOut...)
+		for _, s := range d.Skills {
+			operations[s.ID] = append(operations[s.ID], s.from.Operation)
 		}
 	}
+	slices.SortStableFunc(skills, func(a, b *Skill) int { return cmp.Compare(a.ID, b.ID) })
+	skills = slices.DeleteFunc(skills, func(s *Skill) bool {
+		same, left := operations[s.ID], s.from
+		if len(same) > 1 {
+			left.Reason = fmt.Sprintf("%d have the id %s: %s", len(same), s.ID, strings.Join(same, ", "))
+			leftOut = append(leftOut, left)
+		}
+		return len(same) > 1
+	})
+	return skills, leftOut
 }

@@ -407,7 +407,8 @@ components: {parameters: {id: {$ref: './paths/pet.yaml#/parameters/0'}}}
 			t.Fatalf("%+v %v", api, err)
 		}
 		sound(t, api)
-		d, _ := document.ParseDescriptor(api.Skills[0].Descriptor(base, "Pets"))
+		skills, _ := publish.Merge([]*publish.API{api})
+		d, _ := document.ParseDescriptor(skills[0].Descriptor(base, "Pets"))
 		same(t, "output", d.Output.Schema, `{"type":"object","$ref":"#/$defs/Pet","$defs":{"Pet":{"type":"object","properties":{"id":{"type":"integer"},"name":{"type":"string","maxLength":7},"parent":{"$ref":"#/$defs/Pet"}}}}}`)
 		if d.Inputs[0].Type != "integer" {
 			t.Errorf("%+v", d.Inputs)
@@ -499,7 +500,8 @@ func TestDescriptors(t *testing.T) {
 		"run.json": strings.Replace(echo, "a/ID", "runs/hand", 1), "skill.json": strings.Replace(echo, "a/ID", "skills/x", 1),
 		"invalid.json": "{}", "broken.yaml": "a: [", ".hidden.json": "{}", "README.md": "#", "folder.json/a": "",
 	})
-	skills, leftOut, err := publish.Descriptors(folder)
+	read, err := publish.Descriptors(folder)
+	skills, leftOut := publish.Merge([]*publish.API{read})
 	if err != nil || len(skills) != 2 || skills[1].ID != "a/echo" || skills[1].Access != document.Private || skills[1].Type != document.Task || skills[1].Operation != nil {
 		t.Fatalf("%+v %v", skills, err)
 	}
@@ -520,7 +522,7 @@ func TestDescriptors(t *testing.T) {
 	if !slices.Equal(names, []string{"broken.yaml", "c.yml", "d.json", "folder.json", "invalid.json", "run.json", "skill.json"}) {
 		t.Errorf("%v", leftOut)
 	}
-	if _, _, err := publish.Descriptors(filepath.Join(folder, "none")); err == nil {
+	if _, err := publish.Descriptors(filepath.Join(folder, "none")); err == nil {
 		t.Error("a folder that does not exist was read")
 	}
 }

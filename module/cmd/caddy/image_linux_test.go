@@ -73,14 +73,18 @@ func buildImage(t *testing.T) *image {
 	if err := os.Chown(i.data, 65532, 65532); err != nil {
 		t.Skipf("skipped: this user can't make an image: %v", err)
 	}
+	paths := strings.NewReplacer("/image/", i.root+"/", "/owned/", t.TempDir()+"/")
 	_, tags, _ := strings.Cut(instruction(t, dockerfile, "ARG"), "=")
 	for _, run := range regexp.MustCompile(`(?m)^RUN (.*)$`).FindAllStringSubmatch(dockerfile, -1) {
-		step := exec.CommandContext(t.Context(), "sh", "-ec", strings.ReplaceAll(run[1], "/image/", i.root+"/"))
+		step := exec.CommandContext(t.Context(), "sh", "-ec", paths.Replace(run[1]))
 		step.Dir = repository
 		step.Env = append(os.Environ(), "TAGS="+tags)
 		if output, err := step.CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", run[1], err, output)
 		}
+	}
+	if err := os.Mkdir(filepath.Join(i.root, "data"), 0o755); err != nil { // COPY --chown does not change the owner of a folder that is there
+		t.Fatal(err)
 	}
 	// What engines add.
 	for _, err := range []error{
