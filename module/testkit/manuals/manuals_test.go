@@ -55,6 +55,17 @@ func TestEveryDocumentIsAManual(t *testing.T) {
 	}
 }
 
+// TestWords: people can read all documents. Before adding words, look whether a document says the same.
+func TestWords(t *testing.T) {
+	words := 0
+	for _, file := range documentsOf(t) {
+		words += len(strings.Fields(manuals.Read(t, file)))
+	}
+	if words > 35_000 {
+		t.Errorf("the documents have %d words, at most 35,000: cut as many as you add", words)
+	}
+}
+
 func sorted(files []string) []string {
 	slices.Sort(files)
 	return files
