@@ -210,7 +210,7 @@ func (p *publisher) send(method, path, body string, headers ...string) (a answer
 			r.Host = headers[i+1]
 		}
 	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Minute}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 5 * time.Minute}
 	got, err := client.Do(r)
 	if err != nil {
 		p.tb.Fatal(err)
