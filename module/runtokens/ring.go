@@ -21,8 +21,9 @@ import (
 )
 
 const (
-	// kind is the kind of the thing with the keys, which all instances with the same database share.
-	kind = "run_token_keys"
+	// kind is the kind of the things with the keys, which all instances with the same database share. There is one for each day, which is its name, so
+	// that instances that make it at the same time have one. Its value is the id and the secret.
+	kind = "run_token_key"
 	// secretKind is the kind of the thing with the secret from which others than keys of run tokens are derived.
 	secretKind = "derived_secrets"
 
@@ -38,8 +39,6 @@ const (
 	readInterval = time.Second
 	// storeTimeout bounds one use of the database.
 	storeTimeout = 5 * time.Second
-	// maxTries bounds how often a key is made because other instances have written in between.
-	maxTries = 10
 )
 
 // Keys are the keys of run tokens.
@@ -95,9 +94,10 @@ func (s Sealed) Secret(_ context.Context, name string) ([]byte, error) {
 	return hkdf.Key(sha256.New, secret[:], nil, name, len(secret))
 }
 
-// things keep the record of the keys. They are [store.Things].
+// things keep the keys. They are [store.Things].
 type things interface {
 	Get(ctx context.Context, kind, name string) (*store.Thing, error)
+	All(ctx context.Context, kind string) ([]*store.Thing, error)
 	Put(ctx context.Context, thing *store.Thing, keep time.Duration) (ok bool, err error)
 }
 
@@ -269,10 +269,7 @@ func (r *ring) look(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	keys, _, err := r.read(ctx)
-	if err == nil && len(keys) > 0 {
-		r.keep(keys)
-	}
+	err := r.read(ctx)
 	if r.looked, r.lookErr = time.Now(), err; err != nil {
 		r.warnings.Warn("the keys of run tokens can't be read: run tokens of other instances are refused", err)
 	}
@@ -282,22 +279,17 @@ func (r *ring) look(ctx context.Context) error {
 // renew reads a fresh key that another instance has made, or makes one. The caller holds
 // the turn.
 func (r *ring) renew(ctx context.Context) error {
-	keys, now := *r.keys.Load(), time.Now()
-	if fresh(keys, now) {
+	now := time.Now()
+	if fresh(*r.keys.Load(), now) {
 		return nil // another goroutine has renewed it
-	}
-	if r.things == nil {
-		r.keep(withNewKey(keys, now))
-		return nil
 	}
 	if justNow(r.failed) {
 		return r.makeErr
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	keys, err := r.stored(ctx, now)
+	err := r.makeKey(ctx, now)
 	if err == nil {
-		r.keep(keys)
 		return nil
 	}
 	r.failed, r.makeErr = time.Now(), err
@@ -309,42 +301,59 @@ func (r *ring) renew(ctx context.Context) error {
 	return err
 }
 
-func (r *ring) keep(keys []runtoken.Key) { r.keys.Store(&keys) }
-
-// stored returns the stored keys. It adds a fresh one unless another instance did.
-func (r *ring) stored(ctx context.Context, now time.Time) ([]runtoken.Key, error) {
-	for range maxTries {
-		keys, thing, err := r.read(ctx)
-		if err != nil || fresh(keys, now) {
-			return keys, err
-		}
-		keys = withNewKey(keys, now)
-		if thing.Value, err = marshal(keys); err != nil {
-			return nil, err
-		}
+// makeKey makes the key of a day, unless another instance has made it.
+func (r *ring) makeKey(ctx context.Context, now time.Time) error {
+	if err := r.read(ctx); err != nil || fresh(*r.keys.Load(), now) {
+		return err
+	}
+	key := runtoken.NewKey(now.UTC().Truncate(keyAge))
+	if r.things != nil {
+		id, secret := key.ID, key.Secret()
+		thing := &store.Thing{Kind: kind, Name: key.Made.Format(time.DateOnly), Value: append(id[:], secret[:]...)}
 		stored, err := r.things.Put(ctx, thing, keyLife)
-		if err != nil {
-			return nil, fmt.Errorf("storing the keys of run tokens: %w", err)
-		}
-		if stored {
-			return keys, nil
+		switch {
+		case err != nil:
+			return fmt.Errorf("storing the keys of run tokens: %w", err)
+		case !stored: // another instance was first
+			return r.read(ctx)
 		}
 	}
-	return nil, errors.New("storing the keys of run tokens: other instances write them all the time")
+	left := slices.DeleteFunc(slices.Clone(*r.keys.Load()), func(old runtoken.Key) bool { return now.Sub(old.Made) >= keyLife })
+	r.keys.Store(new(append(left, key)))
+	return nil
 }
 
-// read returns the stored keys; none if no instance has made one yet.
-func (r *ring) read(ctx context.Context) ([]runtoken.Key, *store.Thing, error) {
-	thing, err := r.things.Get(ctx, kind, "")
-	if errors.Is(err, store.ErrNoThing) {
-		return nil, &store.Thing{Kind: kind}, nil
+// read reads the stored keys. If there are none, those that are known stay.
+func (r *ring) read(ctx context.Context) error {
+	if r.things == nil {
+		return nil
 	}
+	all, err := r.things.All(ctx, kind)
 	if err != nil {
-		return nil, nil, fmt.Errorf("reading the keys of run tokens: %w", err)
+		return fmt.Errorf("reading the keys of run tokens: %w", err)
 	}
-	keys, err := parse(thing.Value)
-	return keys, thing, err
+	keys := make([]runtoken.Key, len(all))
+	for i, thing := range all {
+		day, err := time.Parse(time.DateOnly, thing.Name)
+		if err != nil || len(thing.Value) != len(runtoken.KeyID{})+len(runtoken.Secret{}) {
+			return errDamaged
+		}
+		id, secret := runtoken.KeyID(thing.Value), runtoken.Secret(thing.Value[len(runtoken.KeyID{}):])
+		keys[i] = runtoken.RestoreKey(id, secret, day)
+	}
+	if len(keys) > 0 {
+		r.keys.Store(&keys)
+	}
+	return nil
 }
+
+// A key that can't be read is never overwritten: that would invalidate the tokens of other instances. These errors say what to do instead.
+var (
+	errDamaged = errors.New("the keys of run tokens in the database are damaged: restore them, or remove them, which makes all run tokens invalid: " +
+		"DELETE FROM things WHERE kind = '" + kind + "'")
+	errDamagedSecret = errors.New("the secret in the database that principal_hash is made with is damaged: restore it, or remove it, " +
+		"which changes all hashes: DELETE FROM things WHERE kind = '" + secretKind + "'")
+)
 
 // justNow reports whether a time is less than readInterval ago.
 func justNow(then time.Time) bool { return time.Since(then) < readInterval }
@@ -372,20 +381,4 @@ func findKey(keys []runtoken.Key, id runtoken.KeyID) (runtoken.Key, bool) {
 		return runtoken.Key{}, false
 	}
 	return keys[i], true
-}
-
-// withNewKey adds a new key, and removes the keys whose tokens have all expired.
-func withNewKey(keys []runtoken.Key, now time.Time) []runtoken.Key {
-	kept := make([]runtoken.Key, 0, len(keys)+1)
-	for _, key := range keys {
-		if now.Sub(key.Made) < keyLife {
-			kept = append(kept, key)
-		}
-	}
-	for {
-		made := runtoken.NewKey(now.UTC().Truncate(time.Second))
-		if _, taken := findKey(kept, made.ID); !taken {
-			return append(kept, made)
-		}
-	}
 }

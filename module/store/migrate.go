@@ -53,6 +53,12 @@ func (o *olderSchema) String() string {
 	return fmt.Sprintf("the bridge changes its schema from version %d to %d when it starts, and earlier versions of the bridge refuse it then", o.version, len(o.files))
 }
 
+// isEmpty reports whether the database has no tables, since it is only checked.
+func (d *DB) isEmpty() bool {
+	older := d.older.Load()
+	return older != nil && older.version == 0
+}
+
 // errUndone ends a transaction that must have no effect.
 var errUndone = errors.New("nothing is to be changed")
 

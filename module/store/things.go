@@ -44,14 +44,29 @@ func (t Things) Get(ctx context.Context, kind, name string) (*Thing, error) {
 	var expires sql.NullInt64
 	found, err := t.db.session(reading).row(ctx, []any{&thing.Value, &thing.Version, &expires},
 		"SELECT value, version, expires FROM things WHERE kind = $1 AND name = $2 AND "+living, kind, []byte(name))
-	switch older := t.db.older.Load(); {
-	case err != nil && older != nil && older.version == 0, err == nil && !found:
-		return nil, ErrNoThing
-	case err != nil:
+	switch {
+	case err != nil && !t.db.isEmpty():
 		return nil, err
+	case err != nil, !found:
+		return nil, ErrNoThing
 	}
 	thing.Expires = fromMilliseconds(expires.Int64)
 	return thing, nil
+}
+
+// All returns the things of a kind, in the order of their names.
+func (t Things) All(ctx context.Context, kind string) (all []*Thing, err error) {
+	err = t.db.session(reading).query(ctx, func(rows *sql.Rows) error {
+		thing, expires := &Thing{Kind: kind}, sql.NullInt64{}
+		err := rows.Scan(&thing.Name, &thing.Value, &thing.Version, &expires)
+		thing.Expires = fromMilliseconds(expires.Int64)
+		all = append(all, thing)
+		return err
+	}, "SELECT name, value, version, expires FROM things WHERE kind = $1 AND "+living+" ORDER BY name", kind)
+	if t.db.isEmpty() {
+		err = nil
+	}
+	return all, err
 }
 
 // Put stores a thing if the stored one has its version, 0 if there is none, and gives it its new version and expiry. ok is false if the stored one has
@@ -139,12 +154,11 @@ func (t Things) Mark(ctx context.Context, owner, name string, keep time.Duration
 
 // Marked implements [marks.Store].
 func (t Things) Marked(ctx context.Context) (map[string]time.Time, error) {
-	found := map[string]time.Time{}
-	err := t.db.session(reading).query(ctx, func(rows *sql.Rows) error {
-		name, until := []byte(nil), sql.NullInt64{}
-		defer func() { found[string(name)] = fromMilliseconds(until.Int64) }()
-		return rows.Scan(&name, &until)
-	}, "SELECT name, expires FROM things WHERE kind = $1 AND "+living, markKind)
+	all, err := t.All(ctx, markKind)
+	found := make(map[string]time.Time, len(all))
+	for _, mark := range all {
+		found[mark.Name] = mark.Expires
+	}
 	return found, err
 }
 

@@ -66,7 +66,7 @@ func (s *submission) wait() {
 // await waits until a task is settled, or for as long as the request may wait, and returns the task.
 func (s *submission) await(t *task.Task) (*task.Task, error) {
 	r := s.request
-	feed := r.front.Feed(t)
+	feed := r.front.Ledger.Feed(t.Entry)
 	defer feed.Close()
 	longest := time.NewTimer(time.Until(s.until))
 	defer longest.Stop()
@@ -184,7 +184,7 @@ func subscribe(r *request) (jsontext.Value, *jsonrpc.Error) {
 		}
 		return nil, unsupported(r.version, "the task has ended ("+t.Status.State.String()+"); read it with "+wire.GetMethod(r.version))
 	}
-	return nil, r.stream(t, f.Feed(t), q.HistoryLength, (*task.Task).Ended)
+	return nil, r.stream(t, f.Ledger.Feed(t.Entry), q.HistoryLength, (*task.Task).Ended)
 }
 
 // replay streams the artifact and the last status of a task that has ended.
@@ -206,7 +206,7 @@ func (r *request) replay(t *task.Task) *jsonrpc.Error {
 }
 
 // stream sends a task and then its events, until ends reports true for the task after one. In 0.1, it does not send the task.
-func (r *request) stream(t *task.Task, versions *task.Feed, historyLength *int, ends func(*task.Task) bool) *jsonrpc.Error {
+func (r *request) stream(t *task.Task, versions *ledger.Feed, historyLength *int, ends func(*task.Task) bool) *jsonrpc.Error {
 	f := r.front
 	defer versions.Close()
 	s := r.Stream()

@@ -37,7 +37,7 @@ type submission struct {
 
 	fault   *jsonrpc.Error // the message is refused with it
 	taken   bool           // another message or call has changed the task first, so that this one is looked at again
-	feed    *task.Feed     // of a streaming method
+	feed    *ledger.Feed     // of a streaming method
 	first   bool           // the message makes the task
 	asked   *task.Message  // the question to the client, if inputs are missing
 	inputs  *message.Inputs
@@ -372,7 +372,7 @@ func (s *submission) attach(ctx context.Context, cursor int64) error {
 		r.changed(ctx, webhookSet, s.task, webhook.ID, webhook.URL)
 	}
 	if r.method.streams && !r.IsNotification() {
-		s.feed = f.Feed(s.task)
+		s.feed = f.Ledger.Feed(s.task.Entry)
 	}
 	return nil
 }

@@ -211,41 +211,55 @@ func (l *lives) Hold(e *Entry) (letGo func()) {
 	return letGo
 }
 
-// mostNews bounds the versions that wait for a slow watcher, which misses the oldest ones then.
-const mostNews = 64
+// maxBehind is how many versions a reader of a [Feed] may be behind. Then its feed ends.
+const maxBehind = 64
 
-// Watch yields each version of an entry that is newer than a known one, whichever instance has made it, until the entry has ended or the context ends. It
-// yields nil last if the entry is gone. Of the versions that another instance makes in short time, only the newest may be yielded.
+// Feed are the versions of an entry that follow a known one.
+type Feed struct {
+	// Versions is closed after the last one, and if the entry is gone.
+	Versions <-chan *Entry
+	// Close ends the feed.
+	Close func()
+}
+
+// Feed returns the versions of an entry that are newer than a known one, whichever instance makes them. Of those that another instance makes in short time,
+// there may be only the newest. Close has to be called.
+func (l *lives) Feed(known *Entry) *Feed {
+	versions := make(chan *Entry, maxBehind)
+	var mu sync.Mutex
+	var ended bool
+	return &Feed{versions, l.OnChange(known, func(e *Entry) {
+		mu.Lock()
+		defer mu.Unlock()
+		if ended {
+			return
+		}
+		if ended = e == nil || len(versions) == maxBehind; !ended {
+			versions <- e
+			ended = e.State.Ended()
+		}
+		if ended {
+			close(versions)
+		}
+	})}
+}
+
+// Watch yields each stored version of a [Feed], until the entry has ended or the context ends. It yields nil last if the feed ends before.
 func (l *lives) Watch(ctx context.Context, known *Entry) iter.Seq[*Entry] {
 	return func(yield func(*Entry) bool) {
-		var mu sync.Mutex
-		var news []*Entry
-		woken := make(chan struct{}, 1)
-		defer l.OnChange(known, func(e *Entry) {
-			mu.Lock()
-			defer mu.Unlock()
-			if e != nil && e.Version <= known.Version && !e.State.Ended() {
-				return
-			}
-			if news = append(news, e); len(news) > mostNews {
-				news = news[1:]
-			}
-			Wake(woken)
-		})()
+		feed := l.Feed(known)
+		defer feed.Close()
 		for {
 			select {
-			case <-woken:
-			case <-ctx.Done():
-				return
-			}
-			mu.Lock()
-			all := news
-			news = nil
-			mu.Unlock()
-			for _, e := range all {
+			case e := <-feed.Versions:
+				if e != nil && e.Version <= known.Version && !e.State.Ended() {
+					continue
+				}
 				if !yield(e) || e == nil || e.State.Ended() {
 					return
 				}
+			case <-ctx.Done():
+				return
 			}
 		}
 	}

@@ -214,38 +214,6 @@ func (f *Tasks) Take(ctx context.Context, t *Task, change func(*Task) error) (*T
 	return nil, err
 }
 
-// maxBehind is how many versions a reader of a feed may be behind. Then its feed ends.
-const maxBehind = 64
-
-// Feed are the versions of a task that follow one.
-type Feed struct {
-	// Versions is closed after the last one.
-	Versions <-chan *ledger.Entry
-	// Close ends the feed.
-	Close func()
-}
-
-// Feed returns the versions of a task that follow a version in the ledger. Close has to be called.
-func (f *Tasks) Feed(t *Task) *Feed {
-	versions := make(chan *ledger.Entry, maxBehind)
-	var mu sync.Mutex
-	var ended bool
-	return &Feed{versions, f.Ledger.OnChange(t.Entry, func(e *ledger.Entry) {
-		mu.Lock()
-		defer mu.Unlock()
-		if ended {
-			return
-		}
-		if ended = e == nil || len(versions) == maxBehind; !ended {
-			versions <- e
-			ended = e.State.Ended()
-		}
-		if ended {
-			close(versions)
-		}
-	})}
-}
-
 // NoPlace returns the error for a failure of the ledger: the failure in the words of this front, if there is no place for a task, or else its cause.
 func NoPlace(failure *run.Failure) error {
 	switch {
