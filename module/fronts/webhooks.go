@@ -149,7 +149,7 @@ func (m *Mounts) Callbacks(ctx caddy.Context, s *Setup, kept *KeptRuns, body fun
 		}
 		c.Secrets = append(c.Secrets, secret)
 	}
-	return c, whileUsed(ctx, c.Begin, c.End)
+	return c, whileUsed(ctx, kept.deliverer, c.Events())
 }
 
 // push returns the webhooks of a handler for its tasks, which begin with the configuration; nil: clients can't set any.
@@ -160,17 +160,17 @@ func (s *Setup) push(ctx caddy.Context, kept *KeptRuns) (*a2a.Webhooks, error) {
 	w := &a2a.Webhooks{
 		Sender: s.sender(a2a.Name, s.Observer.Pushed), Deliverer: kept.deliverer, Ledger: ledger.Viewed{Ledger: kept.Ledger}, Sealer: s.Sealer,
 	}
-	return w, whileUsed(ctx, w.Begin, w.End)
+	return w, whileUsed(ctx, kept.deliverer, w.Events())
 }
 
 func (s *Setup) sender(front string, attempted func(*delivery.Attempt)) delivery.Sender {
 	return delivery.Sender{Served: delivery.Served{Realm: s.Realm, Front: front}, Client: s.Webhooks, Panicked: s.Observer.Panicked, Attempted: attempted}
 }
 
-// whileUsed begins to send with a configuration, and ends when it is used no longer.
-func whileUsed(ctx caddy.Context, begin, end func()) error {
+// whileUsed makes a deliverer send with a configuration, until it is used no longer.
+func whileUsed(ctx caddy.Context, d *delivery.Deliverer, s *delivery.Sender) error {
 	return lifetime.OnStart(ctx, func() {
-		begin()
-		context.AfterFunc(ctx, end)
+		d.Begin(s)
+		context.AfterFunc(ctx, func() { d.End(s) })
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/store"
@@ -16,21 +17,22 @@ var trial *trialFiles
 
 // trialFiles are the files of databases that such a process has made in the place of those that do not exist yet.
 type trialFiles struct {
-	files   map[string]string // those that do not exist, by the ones that were made
-	folders []string          // that were made, the deepest first
-	dbs     []*store.DB       // that are held, perhaps several times
+	suffix  string      // of the names of these files
+	files   []string    // that were made
+	folders []string    // that were made, the deepest first
+	dbs     []*store.DB // that are held, perhaps several times
 }
 
 // CheckOnly makes this process leave no new files of databases, and the schemas of databases as they are: the user of the running Caddy might not be permitted to write them. For a file that
 // does not exist, another one is made beside it. The function that is returned closes the databases and removes these files.
 func CheckOnly() (clean func()) {
-	t := &trialFiles{files: map[string]string{}}
+	t := &trialFiles{suffix: "_check_" + rand.Text()}
 	trial = t
 	return func() {
 		for _, db := range t.dbs {
 			db.Close()
 		}
-		for file := range t.files {
+		for _, file := range t.files {
 			for _, suffix := range []string{"", "-wal", "-shm"} {
 				_ = os.Remove(file + suffix)
 			}
@@ -58,10 +60,9 @@ func (t *trialFiles) fileOf(file string) string {
 	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
 		return file
 	}
-	for made, missing := range t.files {
-		if missing == file {
-			return made
-		}
+	made := file + t.suffix
+	if slices.Contains(t.files, made) {
+		return made
 	}
 	for folder := filepath.Dir(file); filepath.Dir(folder) != folder; folder = filepath.Dir(folder) {
 		if _, err := os.Stat(folder); err == nil {
@@ -69,17 +70,14 @@ func (t *trialFiles) fileOf(file string) string {
 		}
 		t.folders = append(t.folders, folder)
 	}
-	made := filepath.Join(filepath.Dir(file), "skill_bridge_check_"+rand.Text()+".db")
-	t.files[made] = file
+	t.files = append(t.files, made)
 	return made
 }
 
 // Named returns a text about a database with the name of the file that the configuration means.
 func Named(text string) string {
 	if trial != nil {
-		for made, missing := range trial.files {
-			text = strings.ReplaceAll(text, made, missing)
-		}
+		text = strings.ReplaceAll(text, trial.suffix, "")
 	}
 	return text
 }

@@ -37,7 +37,7 @@ type submission struct {
 
 	fault   *jsonrpc.Error // the message is refused with it
 	taken   bool           // another message or call has changed the task first, so that this one is looked at again
-	feed    *ledger.Feed     // of a streaming method
+	feed    *ledger.Feed   // of a streaming method
 	first   bool           // the message makes the task
 	asked   *task.Message  // the question to the client, if inputs are missing
 	inputs  *message.Inputs

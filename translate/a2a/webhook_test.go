@@ -123,9 +123,9 @@ func withWebhooks(tb testing.TB, a *agent) *hooks {
 		},
 		Deliverer: h.Deliverer, Ledger: a.front.Ledger, Sealer: runtoken.New(h.key, runtoken.Lifetime, nil),
 	}
-	a.front.Push.Begin()
+	a.front.Push.Deliverer.Begin(a.front.Push.Events())
 	tb.Cleanup(func() {
-		a.front.Push.End()
+		a.front.Push.Deliverer.End(&a.front.Push.Sender)
 		h.Close(context.Background())
 	})
 	return h

@@ -31,7 +31,7 @@ import (
 //
 // The fields must not be changed while they are used, and are required unless they say otherwise.
 type Webhooks struct {
-	// Sender sends the requests. Begin sets its Hears and Event.
+	// Sender sends the requests. Events sets its Hears and Event.
 	delivery.Sender
 	// Deliverer sends the events.
 	Deliverer *delivery.Deliverer
@@ -41,14 +41,11 @@ type Webhooks struct {
 	Sealer *runtoken.Sealer
 }
 
-// Begin makes the Deliverer use the configuration.
-func (w *Webhooks) Begin() {
+// Events returns what the Deliverer sends with.
+func (w *Webhooks) Events() *delivery.Sender {
 	w.Hears, w.Event = task.IsPushed, w.event
-	w.Deliverer.Begin(&w.Sender)
+	return &w.Sender
 }
-
-// End makes the Deliverer no longer use the configuration. It is called after Begin.
-func (w *Webhooks) End() { w.Deliverer.End(&w.Sender) }
 
 const (
 	// maxPerTask is the largest number of webhooks of a task, and maxPerOwner that of all tasks of an owner.

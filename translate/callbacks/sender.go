@@ -18,7 +18,7 @@ import (
 
 // Sender has the options of one configuration for call-backs of the runs of a ledger. Its fields must not be changed while it is used.
 type Sender struct {
-	// Sender sends the requests. Begin sets its Hears and Event.
+	// Sender sends the requests. Events sets its Hears and Event.
 	delivery.Sender
 	// Deliverer sends the call-backs. It is required.
 	Deliverer *delivery.Deliverer
@@ -33,14 +33,11 @@ type Sender struct {
 	Body func(ctx context.Context, e *ledger.Entry, o *run.Run) []byte
 }
 
-// Begin makes the Deliverer use the configuration.
-func (s *Sender) Begin() {
+// Events returns what the Deliverer sends with.
+func (s *Sender) Events() *delivery.Sender {
 	s.Hears, s.Event = hears, s.event
-	s.Deliverer.Begin(&s.Sender)
+	return &s.Sender
 }
-
-// End makes the Deliverer no longer use the configuration. It is called after Begin.
-func (s *Sender) End() { s.Deliverer.End(&s.Sender) }
 
 // Notes returns the notes for the entry of a run, with where its call-back goes. The token is a valid secret, or empty.
 func (s *Sender) Notes(ctx context.Context, owner ledger.Owner, url, token string) ([]byte, error) {

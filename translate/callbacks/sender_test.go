@@ -66,13 +66,13 @@ func open(t *testing.T, d *deliverytest.Database, to *receiver, k keys) *bridge 
 			return []byte(e.Owner.Principal + " " + e.Skill + " " + string(o.Output))
 		},
 	}
-	b.Sender.Begin()
+	b.Deliverer.Begin(b.Sender.Events())
 	synctest.Wait()
 	return b
 }
 
 func (b *bridge) close() {
-	b.Sender.End()
+	b.Deliverer.End(&b.Sender.Sender)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	b.Deliverer.Close(ctx)
