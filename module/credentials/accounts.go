@@ -224,7 +224,7 @@ func (a *Accounts) say(ctx context.Context) (configured map[string]bool, err err
 	}
 	var thing *store.Thing
 	for ok := false; !ok; { // the earlier configuration may leave at the same time
-		if thing, err = a.Thing(ctx, grantSourceKind, bridge+process); err != nil {
+		if thing, err = a.Things.Get(ctx, grantSourceKind, bridge+process); err != nil {
 			return nil, err
 		}
 		thing.Value = []byte(strings.Join(own, " "))
@@ -236,7 +236,7 @@ func (a *Accounts) say(ctx context.Context) (configured map[string]bool, err err
 	names, err := a.Things.Names(ctx, grantSourceKind, bridge, maxListed)
 	configured = make(map[string]bool)
 	for name := range names {
-		thing, err := a.Thing(ctx, grantSourceKind, name)
+		thing, err := a.Things.Get(ctx, grantSourceKind, name)
 		if err != nil {
 			return nil, err
 		}

@@ -142,7 +142,7 @@ func (m *memory) Get(_ context.Context, kind, name string) (*store.Thing, error)
 	if thing, ok := m.living(kind + " " + name); ok {
 		return &thing, nil
 	}
-	return nil, store.ErrNoThing
+	return &store.Thing{Kind: kind, Name: name}, nil
 }
 
 func (m *memory) Put(_ context.Context, thing *store.Thing, keep time.Duration) (bool, error) {

@@ -99,11 +99,9 @@ func (e *executionTimes) load(things store.Things) {
 	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()
 	thing, err := things.Get(ctx, timingsKind, timingsName)
-	switch {
-	case errors.Is(err, store.ErrNoThing):
-	case err != nil:
+	if err != nil {
 		e.logger.Warn("the stored execution times can't be read; they are used when new ones are stored", zap.Error(err))
-	default:
+	} else if thing.Version > 0 {
 		if err := e.Load(thing.Value); err != nil {
 			e.logger.Warn("the stored execution times can't be used; learning starts again", zap.Error(err))
 		}
@@ -130,14 +128,10 @@ const maxTries = 5
 func (e *executionTimes) store(ctx context.Context, things store.Things) error {
 	for range maxTries {
 		thing, err := things.Get(ctx, timingsKind, timingsName)
-		switch {
-		case errors.Is(err, store.ErrNoThing):
-			thing = &store.Thing{Kind: timingsKind, Name: timingsName}
-		case err != nil:
+		if err != nil {
 			return err
-		default:
-			_ = e.Load(thing.Value) // damaged data is replaced
 		}
+		_ = e.Load(thing.Value) // damaged data is replaced
 		thing.Value = e.Save()
 		if stored, err := things.Put(ctx, thing, 0); stored || err != nil {
 			return err

@@ -223,9 +223,9 @@ func (r *ring) readSecret(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	thing, err := r.things.Get(ctx, secretKind, "")
-	if errors.Is(err, store.ErrNoThing) {
-		thing = &store.Thing{Kind: secretKind, Value: made[:]}
+	if err == nil && thing.Version == 0 {
 		var stored bool
+		thing.Value = made[:]
 		if stored, err = r.things.Put(ctx, thing, 0); err == nil && !stored { // another instance was first
 			thing, err = r.things.Get(ctx, secretKind, "")
 		}

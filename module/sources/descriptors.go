@@ -2,7 +2,6 @@ package sources
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -77,11 +76,11 @@ func (d *descriptors) read(ctx context.Context, kind, name string, to any) (vers
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	thing, err := d.things.Get(ctx, kind, name)
-	if errors.Is(err, store.ErrNoThing) {
-		return 0, nil
-	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return 0, fmt.Errorf("reading a descriptor: %w", err)
+	case thing.Version == 0:
+		return 0, nil
 	}
 	if err := json.Unmarshal(thing.Value, to); err != nil {
 		return 0, fmt.Errorf("reading a descriptor: %s: %w", name, run.ErrDamaged) // err may quote it

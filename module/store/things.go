@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"time"
 
@@ -15,9 +14,6 @@ import (
 
 // MaxValue is the size of the largest value of a [Thing], in bytes.
 const MaxValue = 32 << 20
-
-// ErrNoThing is the error for a thing that does not exist or has expired.
-var ErrNoThing = errors.New("there is no such thing in the database")
 
 // Thing is a small piece of data, which instances share.
 type Thing struct {
@@ -38,17 +34,14 @@ func (d *DB) Things() Things { return Things{d} }
 
 const living = "(expires IS NULL OR expires > {now})"
 
-// Get returns a thing. The error is [ErrNoThing] if there is none.
+// Get returns a thing. Without a version, it does not exist yet, or has expired.
 func (t Things) Get(ctx context.Context, kind, name string) (*Thing, error) {
 	thing := &Thing{Kind: kind, Name: name}
 	var expires sql.NullInt64
-	found, err := t.db.session(reading).row(ctx, []any{&thing.Value, &thing.Version, &expires},
+	_, err := t.db.session(reading).row(ctx, []any{&thing.Value, &thing.Version, &expires},
 		"SELECT value, version, expires FROM things WHERE kind = $1 AND name = $2 AND "+living, kind, []byte(name))
-	switch {
-	case err != nil && !t.db.isEmpty():
+	if err != nil && !t.db.isEmpty() {
 		return nil, err
-	case err != nil, !found:
-		return nil, ErrNoThing
 	}
 	thing.Expires = fromMilliseconds(expires.Int64)
 	return thing, nil

@@ -121,6 +121,29 @@ func TestOpenTaskWithoutDatabase(t *testing.T) {
 	}
 }
 
+// R200: a run is accepted while the database is away for seconds, and its client waits for the end: other instances see meanwhile that it goes on.
+func TestOpenTaskIsWrittenLater(t *testing.T) {
+	for how := range outages {
+		t.Run(how, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a, other := together(t, inBubble)
+				a.say.Set("User", "ada")
+				other.say.Set("User", "ada")
+				synctest.Wait()
+				a.send10(t, text("", "a question"), "", "").check(t, "result.task")
+				end := a.Accept("free")
+				breaks(a, how, 4*time.Second)
+				time.AfterFunc(8*time.Second, func() {
+					other.call(t, "ListTasks", "{}").check(t, "result.totalSize=2;result.tasks.0.status.state=TASK_STATE_WORKING")
+					end("ok")
+				})
+				a.send10(t, text("", "x"), `"metadata":{"skill":"acme.free"}`, "").check(t, "result.task.status.state=TASK_STATE_COMPLETED")
+				a.Received(t, "POST /run/free", 1)
+			})
+		})
+	}
+}
+
 // R200: too much waits for the database: who is told that the task ended, and who that its outcome may be lost, is told the truth.
 func TestTooManyEndsWithoutDatabase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -45,19 +45,10 @@ type Keeping struct {
 	Trial bool
 }
 
-// Thing returns a thing; without a version, there is none.
-func (k Keeping) Thing(ctx context.Context, kind, name string) (*store.Thing, error) {
-	thing, err := k.Things.Get(ctx, kind, name)
-	if errors.Is(err, store.ErrNoThing) {
-		return &store.Thing{Kind: kind, Name: name}, nil
-	}
-	return thing, err
-}
-
 // Open returns a thing and its decrypted text; old says that there is a newer key. The text is empty if there is none, it was stored with another key, or a
 // stranger has written it.
 func (k Keeping) Open(ctx context.Context, kind, name string) (thing *store.Thing, text string, old bool, err error) {
-	if thing, err = k.Thing(ctx, kind, name); err != nil || k.Sealer == nil {
+	if thing, err = k.Things.Get(ctx, kind, name); err != nil || k.Sealer == nil {
 		return thing, "", false, err
 	}
 	if text, old, err = k.Sealer.OpenText(ctx, string(thing.Value), kind, name); errors.Is(err, runtoken.ErrInvalid) {
