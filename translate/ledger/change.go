@@ -183,8 +183,7 @@ func (l *Ledger) write(known *Entry, decide func(next *Entry) error) (*Entry, er
 	if first == nil && e.Version == 0 {
 		first = e
 	}
-	isKept := l.writeLater(&unwritten{&next, decide, first == nil && e.State.Followed() && next.State.Ended() && !next.Single, first})
-	if first != nil && !isKept {
+	if !l.writeLater(&unwritten{&next, decide, first == nil && e.State.Followed() && next.State.Ended() && !next.Single, first}) && first != nil {
 		return nil, ErrLost
 	}
 	return &next, nil
