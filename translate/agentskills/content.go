@@ -78,7 +78,9 @@ func (s *Site) contentFor(of *skill) *content {
 	if of.descriptor == nil {
 		return nil
 	}
-	known := s.lastSeen(of.name)
+	s.mu.Lock()
+	known := s.contents[of.name]
+	s.mu.Unlock()
 	if known == nil || !known.isOf(of) {
 		made, err := newContent(of, s.RequirePrincipal)
 		if err != nil {
@@ -90,18 +92,8 @@ func (s *Site) contentFor(of *skill) *content {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.remember(known, true)
+	s.contents[of.name] = known
 	return known
-}
-
-// lastSeen returns the newest content of a skill; nil: none is known.
-func (s *Site) lastSeen(name string) *content {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if versions := s.contents[name]; len(versions) > 0 {
-		return versions[len(versions)-1].content
-	}
-	return nil
 }
 
 // withoutRepeated removes all contents with the same name, which takes a search for hashes that are equal.

@@ -4,9 +4,8 @@
 // # Digests and bytes
 //
 // The index has the SHA-256 digest of each file, and the URL of each file contains the first characters of the digest. An installer reads the
-// index, and then the files, one after the other, while skills may change. So a file remains available at its URL for [keep] after its
-// skill changed, as long as the caller may see the skill. The texts that skills had are kept for that, at most [maxPast] of a skill and
-// [maxKept] bytes, of which no source takes another's share.
+// index, and then the files, one after the other. If a skill changes meanwhile, its URL has no file any more, so that no installer gets bytes
+// with another digest.
 //
 // # Cost
 //

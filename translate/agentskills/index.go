@@ -4,8 +4,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"io"
 	"slices"
+	"strings"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 )
@@ -135,41 +135,14 @@ func (s *Site) keptIndex(of *list, url string) *madeIndex {
 	return nil
 }
 
-// lateText is a text of a known size that is made when it is read first: not for HEAD, and not for a client that has it.
-type lateText struct {
-	size int64
-	make func() (string, error)
+// lateText is a text that is made when it is read first: not for HEAD, and not for a client that has it.
+type lateText func() (string, error)
 
-	at   int64
-	text string // empty: it was not made
-}
-
-var _ io.ReadSeeker = (*lateText)(nil)
-
-// Seek implements [io.Seeker].
-func (t *lateText) Seek(offset int64, whence int) (int64, error) {
-	switch whence {
-	case io.SeekStart:
-		t.at = offset
-	case io.SeekCurrent:
-		t.at += offset
-	case io.SeekEnd:
-		t.at = t.size + offset
+// ReadAt implements [io.ReaderAt].
+func (t lateText) ReadAt(into []byte, at int64) (int, error) {
+	text, err := t()
+	if err != nil {
+		return 0, err
 	}
-	return t.at, nil
-}
-
-// Read implements [io.Reader].
-func (t *lateText) Read(into []byte) (n int, err error) {
-	if t.text == "" && t.size > 0 {
-		if t.text, err = t.make(); err != nil {
-			return 0, err
-		}
-	}
-	if t.at >= int64(len(t.text)) {
-		return 0, io.EOF
-	}
-	n = copy(into, t.text[t.at:])
-	t.at += int64(n)
-	return n, nil
+	return strings.NewReader(text).ReadAt(into, at)
 }

@@ -231,9 +231,6 @@ func (s *Site) fill(v *view, skills []listed) {
 	if v.list = s.knownList(contents); v.list == nil {
 		v.list = newList(contents)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.forget()
 }
 
 // knownList returns the list of a view with the same contents; nil: there is none.

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
@@ -91,15 +92,13 @@ func (s *Site) find(ctx context.Context, caller run.Caller, t target, url string
 	}
 	d := &reply{private: caller.Principal != "", maxAge: min(max(0, time.Until(v.fresh)), maxAge)}
 	if t.file == "" {
-		d.body = &lateText{size: int64(v.size), make: func() (string, error) { return s.indexOf(ctx, v.list, url) }}
+		late := sync.OnceValues(func() (string, error) { return s.indexOf(ctx, v.list, url) })
+		d.body = io.NewSectionReader(lateText(late), 0, int64(v.size))
 		d.mediaType, d.etag, d.whole = "application/json", v.etag(url), true
 		return d, nil
 	}
 	c := v.contentOf(t.file)
-	if c != nil && t.version != "" && !hasVersion(c.digestAt(url), t.version) {
-		c = s.earlier(c, url, t.version)
-	}
-	if c == nil {
+	if c == nil || t.version != "" && !hasVersion(c.digestAt(url), t.version) {
 		failure.Kind, failure.Message = run.SkillNotFound, "There is no such file. The index names the files: read it again."
 		failure.Argument = &run.Argument{Field: run.FieldSkill, Reason: run.NotFound}
 		return nil, failure

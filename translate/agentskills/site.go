@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"net/url"
 	"regexp"
 	"strconv"
@@ -35,8 +36,6 @@ const (
 	// patience is how long a request waits for a new list if there is an earlier one, and firstPatience if there is none.
 	patience      = time.Second
 	firstPatience = 20 * time.Second
-	// keep is how long files are available after they have changed.
-	keep = 15 * time.Minute
 	// pageSize is how many skills are read at a time, with their descriptors.
 	pageSize = 100
 	// sourcesAtOnce is of how many sources pages are read at a time.
@@ -45,7 +44,7 @@ const (
 	maxSkills  = 10_000
 	maxSize    = 32 << 20 // bytes of the texts of a list
 	maxIndexes = 32
-	maxKept    = 64 << 20 // bytes of the indexes, and of the history
+	maxKept    = 64 << 20 // bytes of the indexes
 	maxViews   = 256
 )
 
@@ -70,15 +69,15 @@ type Site struct {
 	making  chan struct{} // has room for one index that is made
 
 	mu       sync.Mutex
-	contents map[string][]version // by the names of the skills, newest last
-	views    map[string]*view     // by principal
-	indexes  []*madeIndex         // least recently used first
-	leftOut  map[string]int       // the greatest numbers for LeftOut, by namespace
+	contents map[string]*content // of the skills, by their names
+	views    map[string]*view    // by principal
+	indexes  []*madeIndex        // least recently used first
+	leftOut  map[string]int      // the greatest numbers for LeftOut, by namespace
 }
 
 // NewSite returns a site for the skills of a bridge.
 func NewSite(bridge Bridge) *Site {
-	return &Site{Bridge: bridge, making: make(chan struct{}, 1), contents: map[string][]version{}, views: map[string]*view{}, leftOut: map[string]int{}}
+	return &Site{Bridge: bridge, making: make(chan struct{}, 1), contents: map[string]*content{}, views: map[string]*view{}, leftOut: map[string]int{}}
 }
 
 // Page returns the SKILL.md of a skill, as its file is. url is that of the endpoint, as the client of a request sees it.
@@ -180,11 +179,10 @@ func (s *Site) viewOf(ctx context.Context, caller run.Caller) (*view, error) {
 	return nil, err
 }
 
-// keepView keeps the view of a principal in place of an earlier one.
+// keepView keeps the view of a principal in place of an earlier one, and forgets the contents that no view has.
 func (s *Site) keepView(principal string, v *view) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.replaced(s.views[principal], v)
 	s.views[principal] = v
 	for len(s.views) > maxViews {
 		oldest := principal
@@ -193,19 +191,19 @@ func (s *Site) keepView(principal string, v *view) {
 				oldest = p
 			}
 		}
-		s.replaced(s.views[oldest], v)
 		delete(s.views, oldest)
 	}
+	maps.DeleteFunc(s.contents, func(_ string, c *content) bool { return !s.listed(c) })
 }
 
-// replaced notes until when a view had its contents; nil: there was none. Those of its list are noted for another that has it.
-func (s *Site) replaced(old, now *view) {
-	if old == nil || old.list == now.list {
-		return
+// listed reports whether a view has a content. The caller holds s.mu.
+func (s *Site) listed(c *content) bool {
+	for _, v := range s.views {
+		if v.contentOf(c.file) == c {
+			return true
+		}
 	}
-	for _, c := range old.contents {
-		s.remember(c, false)
-	}
+	return false
 }
 
 // Serves reports whether a path is that of the index or of a file.
