@@ -1,12 +1,12 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
 	"net/netip"
 	"net/url"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -26,7 +26,7 @@ func (e *Endpoint) operatorAdvice(f *run.Failure) (advice string, known bool) {
 			advice += "; then follow the run: " + e.command("follow", f.SkillID, f.ExecutionID)
 		}
 	case f.Refused != "":
-		advice = e.allowAdvice(f)
+		advice = allowAdvice(f)
 	case f.Lost && (f.HTTPStatus == http.StatusNotFound || f.HTTPStatus == http.StatusGone):
 		advice = "check the execution id and the skill: the provider does not know such a run, or has deleted it. Only the provider can say how the run ended"
 	case f.Lost:
@@ -79,7 +79,7 @@ func retryAdvice(f *run.Failure) string {
 func (e *Endpoint) unreadAdvice(f *run.Failure) string {
 	switch {
 	case f.Refused != "":
-		return e.allowAdvice(f)
+		return allowAdvice(f)
 	case f.Gone(), f.WrongOrigin() && (f.HTTPStatus == http.StatusNotFound || f.HTTPStatus == http.StatusGone):
 		return "check the URL: there is no such document"
 	case f.Kind == run.AuthRequired, f.Kind == run.PermissionDenied:
@@ -93,32 +93,35 @@ func (e *Endpoint) unreadAdvice(f *run.Failure) string {
 }
 
 // allowAdvice names the flag that allows a refused request.
-func (e *Endpoint) allowAdvice(f *run.Failure) string {
+func allowAdvice(f *run.Failure) string {
+	return Permit(f, func(option string) string { return "--" + strings.ReplaceAll(option, "_", "-") })
+}
+
+// Permit says how an operator permits a refused request. written returns an option of the Caddyfile with its value as it has to be written.
+func Permit(f *run.Failure, written func(option string) string) string {
 	refused, err := url.Parse(f.URL)
 	if err != nil {
 		refused = new(url.URL)
 	}
 	switch f.Refused {
 	case run.RulePlainHTTP, run.RuleNotTLS:
-		if slices.Contains(e.Flags, "--allow-http") {
-			return "write http:// in the URL"
-		}
-		return "to allow that, add --allow-http, with http:// in the URL"
+		return "to allow plain HTTP, write http:// in the URL, and add " + written("allow_http")
 	case run.RuleNoSuchHost:
 		return "check the host name"
 	case run.RuleCertificate:
-		return "ask the provider to correct that; if the issuer is one of yours, name the file with its certificate in the variable SSL_CERT_FILE"
+		return "ask the provider to correct that; if the issuer is one of yours, name the file with its certificate in the variable SSL_CERT_FILE, or in a Caddyfile: " +
+			"transport http { tls_trust_pool file <file> }"
 	case run.RuleAddress:
-		return "to allow this address, add --allow-networks " + network(refused.Hostname())
+		return "to allow this address, add " + written("allow_networks") + " " + network(refused.Hostname())
 	case run.RulePort:
-		if port := refused.Port(); port != "" {
-			return "to allow this port, add --allow-ports " + port
-		}
+		return "to allow this port, add " + written("allow_ports") + " " + cmp.Or(refused.Port(), "<port>")
+	case run.RuleCredential:
+		return "configure token_url, or use a provider with https://"
 	}
-	return ""
+	return "tell the provider"
 }
 
-// network returns the value of --allow-networks for a host, or a placeholder if its address is unknown.
+// network returns the value of allow_networks for a host, or a placeholder if its address is unknown.
 func network(host string) string {
 	if _, err := netip.ParseAddr(host); err == nil {
 		return host
@@ -134,28 +137,26 @@ const oauthFlags = "--oauth-client-id ID --oauth-secret-env NAME"
 
 // credentialAdvice returns the advice about a missing, refused or insufficient credential.
 func (e *Endpoint) credentialAdvice(f *run.Failure) string {
-	const private = "add --private, which sends the credentials for documents, too"
-	ofDocument, authType, denied := document.IsDocument(f.Phase), "", e.Provider.trustAdvice()
 	keyed, token := e.Provider.Credentials != "", e.Provider.Credentials == "--oauth-client-id"
+	key, authType := "--api-key-env NAME", ""
+	if document.IsDocument(f.Phase) {
+		key += " --private"
+	}
 	if f.Demand != nil {
 		authType = f.Demand.Type
 	}
-	if f.Kind == run.PermissionDenied {
-		switch {
-		case ofDocument && keyed && !e.Provider.Private:
-			return private
-		case ofDocument && !keyed:
-			return "if you have a key for it, add --api-key-env NAME --private"
-		case !keyed:
-			return "if you have a key that may use the skill, add --api-key-env NAME; otherwise only the provider can allow it"
-		case token:
-			return "ask the provider to allow it for this client, or add the scopes that the skill needs: --oauth-scopes"
-		}
-		return "ask the provider to allow it for this key, or name another key with --api-key-env"
-	}
-	switch {
-	case denied != "":
+	denied := e.Provider.trustAdvice()
+	switch forbidden := f.Kind == run.PermissionDenied; {
+	case denied != "" && !forbidden:
 		return denied
+	case document.IsDocument(f.Phase) && keyed && !e.Provider.Private:
+		return "add --private, which sends the credentials for documents, too"
+	case forbidden && !keyed:
+		return "if you have a key that may use the skill, add " + key + "; otherwise only the provider can allow it"
+	case forbidden && token:
+		return "ask the provider to allow it for this client, or add the scopes that the skill needs: --oauth-scopes"
+	case forbidden:
+		return "ask the provider to allow it for this key, or name another key with --api-key-env"
 	case authType == string(document.AuthNone):
 		return "tell the provider: its descriptor must say which authentication the skill needs"
 	case authType == string(document.AuthOAuth2) && !token:
@@ -164,12 +165,8 @@ func (e *Endpoint) credentialAdvice(f *run.Failure) string {
 		return "this skill needs an API key: --api-key-env NAME instead of " + oauthFlags
 	case authType != "" && authType != string(document.AuthAPIKey) && authType != string(document.AuthOAuth2):
 		return "this skill needs " + authType + ", for which you need a Caddyfile with `credentials`"
-	case ofDocument && !keyed:
-		return "name the environment variable that has the API key, and send it for documents: --api-key-env NAME --private"
-	case ofDocument && !e.Provider.Private:
-		return private
 	case !keyed:
-		return "name the environment variable that has the API key: --api-key-env NAME"
+		return "name the environment variable that has the API key: " + key
 	case token:
 		return "check the client's id, the secret in the variable that --oauth-secret-env names, and --oauth-token-url, or try --oauth-auth-style params (header is the default)"
 	}

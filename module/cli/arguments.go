@@ -15,6 +15,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/inputs"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
 // Arguments are the skill inputs of a command line.
@@ -109,30 +110,20 @@ func (a Arguments) object(params []document.Parameter) (object jsontext.Value, e
 	return append(object, '}'), nil
 }
 
-// acceptsString reports whether a parameter accepts strings.
+// acceptsString reports whether a parameter accepts strings, or is of a type that JSON Schema does not have.
 func acceptsString(p *document.Parameter) bool {
-	return slices.ContainsFunc(types(p), func(t string) bool { return !slices.Contains(notStrings, t) })
+	return slices.ContainsFunc(types(p), func(t string) bool { return t == "string" || jsonvalue.TypesNamed(t) == 0 })
 }
-
-// notStrings are the types of JSON Schema other than string.
-var notStrings = []string{"null", "boolean", "integer", "number", "array", "object"}
 
 // types returns the types of a parameter's schema, or else the type that the descriptor states,
 // which may be no type of JSON Schema.
 func types(p *document.Parameter) []string {
 	var schema struct {
-		Type jsontext.Value `json:"type"`
+		Type any `json:"type"`
 	}
-	if p.Schema == nil || json.Unmarshal(p.Schema, &schema) != nil || schema.Type == nil {
-		return []string{p.Type}
-	}
-	var one string
-	if json.Unmarshal(schema.Type, &one) == nil {
-		return []string{one}
-	}
-	var several []string
-	if json.Unmarshal(schema.Type, &several) == nil && len(several) > 0 {
-		return several
+	_ = json.Unmarshal(p.Schema, &schema) // without a valid one, there is no type
+	if own := jsonvalue.TypesOf(schema.Type).Names(); len(own) > 0 {
+		return own
 	}
 	return []string{p.Type}
 }

@@ -264,8 +264,7 @@ func TestNext(t *testing.T) {
 	}{
 		{"no such host", plain, failed(run.Unreachable, run.NextAskOperator, run.Failure{Refused: run.RuleNoSuchHost}), "check the host name"},
 		{"an expired certificate", plain, failed(run.Unreachable, run.NextAskOperator, run.Failure{Refused: run.RuleCertificate}), "ask the provider to correct that"},
-		{"no TLS", plain, failed(run.Unreachable, run.NextAskOperator, run.Failure{Refused: run.RuleNotTLS}), "to allow that, add --allow-http, with http:// in the URL"},
-		{"no TLS, allowed", at(new(Provider), "--allow-http"), failed(run.Unreachable, run.NextAskOperator, run.Failure{Refused: run.RuleNotTLS}), "write http:// in the URL"},
+		{"no TLS", plain, failed(run.Unreachable, run.NextAskOperator, run.Failure{Refused: run.RuleNotTLS}), "to allow plain HTTP, write http:// in the URL, and add --allow-http"},
 		{"a name that is private", plain, failed(run.Unreachable, run.NextAskOperator, run.Failure{Refused: run.RuleAddress, URL: "https://localhost/x"}), "to allow this address, add --allow-networks 127.0.0.1,::1"},
 		{"no name server", plain, failed(run.Unreachable, run.NextRetry, run.Failure{Cause: &net.DNSError{}}), "try again later"},
 		{"refused", plain, failed(run.Unreachable, run.NextRetry, run.Failure{Cause: syscall.ECONNREFUSED}), "check the host and the port"},
@@ -282,7 +281,7 @@ func TestNext(t *testing.T) {
 		{"forbidden", plain, failed(run.PermissionDenied, run.NextAskOperator, run.Failure{Phase: run.PhaseInvoke}), "if you have a key that may use the skill"},
 		{"forbidden to the key", keyed, failed(run.PermissionDenied, run.NextAskOperator, run.Failure{Phase: run.PhaseInvoke}), "ask the provider to allow it for this key"},
 		{"forbidden document", keyed, failed(run.PermissionDenied, run.NextAskOperator, run.Failure{Phase: run.PhaseDiscovery}), "add --private"},
-		{"document", plain, failed(run.AuthRequired, run.NextAskOperator, run.Failure{Phase: run.PhaseDescriptor}), "name the environment variable that has the API key, and send it for documents: --api-key-env NAME --private"},
+		{"document", plain, failed(run.AuthRequired, run.NextAskOperator, run.Failure{Phase: run.PhaseDescriptor}), "name the environment variable that has the API key: --api-key-env NAME --private"},
 		{"key not for documents", keyed, failed(run.AuthRequired, run.NextAskOperator, run.Failure{Phase: run.PhaseDescriptor}), "add --private"},
 		{"key wrong", private, failed(run.AuthRequired, run.NextAskOperator, run.Failure{Phase: run.PhaseDescriptor}), "check the key"},
 		{"OAuth", keyed, failed(run.AuthRequired, run.NextAskOperator, run.Failure{Phase: run.PhaseAuth, Demand: &run.Demand{Type: "oauth2"}}), "this skill needs an OAuth token: --oauth-client-id ID --oauth-secret-env NAME"},

@@ -21,8 +21,7 @@ const plainDescriptor = `{"protocol":{"version":"1.0.0"},"provider":{"name":"Acm
 func TestWarnings(t *testing.T) {
 	for _, c := range []struct{ old, replaced, path, message string }{
 		{`"output":{`, `"output":{"schema":{"type":"objekt"},`, "/output/schema", "is no JSON Schema that bridges can apply"},
-		{`"type":"integer"`, `"type":"int"`, "/inputs/0/type", "did you mean integer?"},
-		{`"type":"integer"`, `"type":"sting"`, "/inputs/0/type", "did you mean string?"},
+		{`"type":"integer"`, `"type":"int"`, "/inputs/0/type", "is no type of JSON Schema"},
 		{`"default":1`, `"default":"1"`, "/inputs/0/default", "must be an integer, not a string"},
 		{`"default":1`, `"schema":{"minimum":3},"default":1`, "/inputs/0/default", "does not fit the input"},
 		{`"default":1`, `"discription":"N."`, "/inputs/0/discription", "did you mean description?"},

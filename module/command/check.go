@@ -27,7 +27,6 @@ const defaultConfig = "Caddyfile"
 
 func checkCommand() *cobra.Command {
 	var file, adapter string
-	var envFiles []string
 	var strict, debug bool
 	cmd := &cobra.Command{
 		Use:   "check [--config <file>]",
@@ -48,23 +47,16 @@ With --json it writes {"passed", "findings": [{"result", "bridge", "source", "sk
 Exit status: 0 all checks passed, 1 a check failed, the configuration is not valid, or wrong usage (for these, standard output is empty), 5 writing the result
 failed, 130 interrupted.`,
 		Example: `  caddy skill-bridge check --config /etc/caddy/Caddyfile
-  caddy skill-bridge check --config /etc/caddy/Caddyfile --envfile /etc/caddy/keys.env
   caddy skill-bridge check --strict --json`,
 		Args: arguments(0, 0),
 	}
 	f := cmd.Flags()
 	f.StringVarP(&file, "config", "c", "", "Configuration file (default: Caddyfile in the current folder)")
 	f.StringVarP(&adapter, "adapter", "a", "", "Adapter of the configuration file")
-	f.StringSliceVar(&envFiles, "envfile", nil, "File with environment variables (repeatable); those that are set keep their values")
 	f.BoolVar(&strict, "strict", false, "Count warnings as failed")
 	f.BoolVar(&debug, "debug", false, "Log everything to standard error")
 	addJSON(cmd, "Write JSON")
 	cmd.RunE = exits(func(cmd *cobra.Command, screen *cli.Screen, _ []string) (int, error) {
-		for _, name := range envFiles {
-			if err := loadEnvironment(name); err != nil {
-				return 0, err
-			}
-		}
 		return check(cmd.Context(), screen, file, adapter, strict, (&providerFlags{debug: debug}).loggingFrom(zapcore.PanicLevel))
 	})
 	return cmd
@@ -95,31 +87,6 @@ func check(ctx context.Context, screen *cli.Screen, file, adapter string, strict
 		Findings []findings.Finding `json:"findings"`
 	}{passed, all}, func() { showFindings(screen, all, len(bridges) > 1) })
 	return cli.Verdict(passed), nil
-}
-
-// loadEnvironment sets the variables of a file, as caddy run does: Caddy exports its reader only as a part of its command environ, which also prints
-// all variables.
-func loadEnvironment(file string) error {
-	_, err := caddy.ProvisionContext(&caddy.Config{Logging: new(providerFlags).logging()}) // else Caddy logs errors, which quote values
-	if err != nil {
-		return err
-	}
-	out := os.Stdout
-	defer func() { os.Stdout = out }()
-	if os.Stdout, err = os.OpenFile(os.DevNull, os.O_WRONLY, 0); err != nil {
-		return err
-	}
-	defer os.Stdout.Close()
-	environ := new(cobra.Command)
-	caddycmd.Commands()["environ"].CobraFunc(environ)
-	if err = environ.Flags().Set("envfile", file); err == nil {
-		err = environ.RunE(environ, nil)
-	}
-	if err != nil {
-		fault, _, _ := strings.Cut(err.Error(), ": '") // what follows is a value, which may be a secret
-		return fmt.Errorf("--envfile %s: %s", file, fault)
-	}
-	return nil
 }
 
 // provision provisions the configuration in a file, without starting it. The bridges in it are then live. What they hold is released when

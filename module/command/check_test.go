@@ -304,32 +304,19 @@ func TestCheckRefreshToken(t *testing.T) {
 	}
 }
 
-// TestCheckEnvFile: variables come from files, as with other commands of Caddy.
-func TestCheckEnvFile(t *testing.T) {
+// TestCheckPlaceholders: an environment variable that is not set is named with the line that needs it.
+func TestCheckPlaceholders(t *testing.T) {
 	p := hostile.NewProvider(t)
 	p.Publish(hostile.Skill{ID: "acme/one", Auth: hostile.APIKey("X-Key")})
-	options := []string{"allow_http", "allow_networks 127.0.0.1", "allow_anonymous", providerBlock(p, "credentials api_key {env.KEY_OF_FILE}")}
-	file := filepath.Join(t.TempDir(), "keys.env")
-	if err := os.WriteFile(file, []byte("# keys\nKEY_OF_FILE=secret-of-file\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	options := []string{"allow_http", "allow_networks 127.0.0.1", "allow_anonymous", providerBlock(p, "credentials api_key {env.KEY_OF_CHECK}")}
 	if status, _, written := check(t, nil, options...); status != 1 || !strings.Contains(written, "/Caddyfile: skill_bridge: providers[0].credentials") ||
-		!strings.Contains(written, "key: placeholder {env.KEY_OF_FILE} is empty: environment variable KEY_OF_FILE is not set where Caddy runs, at ") ||
+		!strings.Contains(written, "key: placeholder {env.KEY_OF_CHECK} is empty: environment variable KEY_OF_CHECK is not set where Caddy runs, at ") ||
 		strings.Contains(written, "loading module") || strings.Contains(written, "--help") || !strings.Contains(written, "/Caddyfile:16") {
-		t.Errorf("without the file: %d: %s", status, written)
+		t.Errorf("without the variable: %d: %s", status, written)
 	}
-	if status, findings, written := check(t, []string{"--envfile", file}, options...); status != 0 || len(findings) != 1 || strings.Contains(written, "secret-of-file") {
+	t.Setenv("KEY_OF_CHECK", "secret-of-check")
+	if status, findings, written := check(t, nil, options...); status != 0 || len(findings) != 1 || strings.Contains(written, "secret-of-check") {
 		t.Errorf("%d: %s", status, written)
-	}
-	if status, _, written := check(t, []string{"--envfile", file + "x"}, options...); status != 1 || !strings.Contains(written, file+"x") {
-		t.Errorf("a file that does not exist: %d: %s", status, written)
-	}
-	if err := os.WriteFile(file, []byte("KEY_OF_FILE= secret-of-file\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if status, _, written := check(t, []string{"--envfile", file}, options...); status != 1 || !strings.Contains(written, file) || !strings.Contains(written, "line 1") ||
-		strings.Contains(written, "secret-of-file") {
-		t.Errorf("a file that can't be read: %d: %s", status, written)
 	}
 }
 
@@ -360,7 +347,7 @@ func TestCheckFails(t *testing.T) {
 		finding{"failed", "acme", "shout", "which the source does not list", "did you mean acme/echo?", ""},
 		finding{"failed", "acme", "127.none", "which the source does not list", "correct the alias", ""},
 		finding{"failed", "away", "", "connection refused", "check that the URL is right", "ENDPOINT_UNREACHABLE"},
-		finding{"failed", "plain", "", "the server does not speak TLS", "write http:// in its URL, and the option allow_http", "ENDPOINT_UNREACHABLE"},
+		finding{"failed", "plain", "", "the server does not speak TLS", "to allow plain HTTP, write http:// in the URL, and add the option allow_http", "ENDPOINT_UNREACHABLE"},
 		finding{"failed", "nothing", "", "HTTP 404", "check the URL of the provider", "INVALID_PROVIDER_RESPONSE"},
 		finding{"failed", "inside", "", "", "allow_networks 10.0.0.1", "ENDPOINT_UNREACHABLE"},
 		finding{"failed", "gone", "gone", "HTTP 404", "check the URL of the skill", "SKILL_NOT_FOUND"},

@@ -13,7 +13,6 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/near"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
@@ -141,13 +140,7 @@ func (w *warnings) input(ctx context.Context, path string, p *document.Parameter
 	w.empty(path+"/name", p.Name)
 	w.empty(path+"/description", p.Description)
 	if jsonvalue.TypesNamed(p.Type) == 0 {
-		message := "is no type of JSON Schema, so that values of any type are accepted; the types are " + strings.Join(jsonvalue.TypeNames, ", ")
-		if meant := near.Find(strings.ToLower(p.Type), typeIndex); len(meant) > 0 {
-			message += "; did you mean " + meant[0] + "?"
-		} else if meant := otherTypes[strings.ToLower(p.Type)]; meant != "" {
-			message += "; did you mean " + meant + "?"
-		}
-		w.add(path+"/type", message)
+		w.add(path+"/type", "is no type of JSON Schema, so that values of any type are accepted; the types are "+strings.Join(jsonvalue.TypeNames, ", "))
 	}
 	value, _ := jsonvalue.Read(p.Schema, jsonvalue.Bounds{Depth: maxDepth, Values: maxValues})
 	w.patterns(path+"/schema", value)
@@ -166,15 +159,6 @@ func (w *warnings) input(ctx context.Context, path string, p *document.Parameter
 func typesOf(schema any) jsonvalue.TypeSet {
 	object, _ := schema.(map[string]any)
 	return jsonvalue.TypesOf(object["type"])
-}
-
-// typeIndex finds the types of JSON Schema by similar names.
-var typeIndex = near.NewIndex(slices.Sorted(slices.Values(jsonvalue.TypeNames)))
-
-// otherTypes are the names that types have elsewhere.
-var otherTypes = map[string]string{
-	"str": "string", "text": "string", "url": "string", "uri": "string", "date": "string", "enum": "string", "file": "string", "int": "integer", "long": "integer",
-	"float": "number", "double": "number", "decimal": "number", "bool": "boolean", "list": "array", "dict": "object", "map": "object", "json": "object",
 }
 
 // secure adds a warning about a URL that would show a secret on its way. A trial at an address that is not public shows none.

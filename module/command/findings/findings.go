@@ -7,8 +7,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/netip"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -226,7 +224,7 @@ func fixOf(f *run.Failure, s *inspection.Source) string {
 	ofDocument := document.IsDocument(f.Phase)
 	switch {
 	case f.Refused != "":
-		return permission(f)
+		return cli.Permit(f, func(option string) string { return "the option " + option })
 	case isMissing(f):
 		return missing(f.Demand.Type, s)
 	case f.Phase == run.PhaseAuth && f.Kind == run.Unreachable:
@@ -281,34 +279,6 @@ func credentialOptions(f *run.Failure) string {
 		return "client_id, client_secret or refresh_token, scopes, token_url, auth_style"
 	}
 	return "its options, and the variables and files that they name"
-}
-
-// permission names the option that permits a refused request.
-func permission(f *run.Failure) string {
-	u, err := url.Parse(f.URL)
-	if err != nil {
-		u = new(url.URL)
-	}
-	switch f.Refused {
-	case run.RulePlainHTTP:
-		return "use https, or write the option allow_http"
-	case run.RuleNotTLS:
-		return "write http:// in its URL, and the option allow_http"
-	case run.RuleNoSuchHost:
-		return "check the host name"
-	case run.RuleAddress:
-		if _, err := netip.ParseAddr(u.Hostname()); err == nil {
-			return "if it may be called, write the option allow_networks " + u.Hostname()
-		}
-		return "if it may be called, write its network in the option allow_networks"
-	case run.RulePort:
-		return "if it may be called, write the option allow_ports " + cmp.Or(u.Port(), "<port>")
-	case run.RuleCertificate:
-		return "tell the provider; if the issuer is one of yours, write transport http { tls_trust_pool file <file> }"
-	case run.RuleCredential:
-		return "configure token_url, or use a provider with https://"
-	}
-	return "tell the provider"
 }
 
 // Passed reports whether no check has failed; strict counts warnings.
