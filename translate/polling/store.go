@@ -21,8 +21,6 @@ type Config struct {
 	// Run calls a function that makes all schedules that are due. Each takes about
 	// 0.1 ms. Run is not called again before that function has returned. Default: in a new goroutine.
 	Run func(f func())
-	// Now has no effect. The benchmarks, which are a module of their own, still set it.
-	Now func() time.Time
 	// Random returns numbers in [0, 1). Default: those of math/rand.
 	Random func() float64
 }
