@@ -186,7 +186,7 @@ type kind int
 
 const (
 	// one statement, which is a transaction of its own or part of one.
-	one kind = iota
+	_ kind = iota
 	// several statements that are one transaction.
 	several
 	// alone is a statement that can't be part of a transaction.

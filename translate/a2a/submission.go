@@ -127,7 +127,7 @@ func (s *submission) resume(ctx context.Context) {
 }
 
 // finish ends a submission.
-func (s *submission) finish(ctx context.Context, bug *run.Failure) {
+func (s *submission) finish(_ context.Context, bug *run.Failure) {
 	switch {
 	case bug == nil:
 	case s.task != nil && s.invoked:
