@@ -48,7 +48,7 @@ var ceilings = map[string]int{
 	"translate/front":          1493,
 	"module/browse":            1152,
 	"module/consent":           529,
-	"translate/polling":        1092,
+	"translate/polling":        1144,
 	"translate/agentskills":    899,
 	"module/cmd":               830,
 	"cache":                    1092,
@@ -82,7 +82,7 @@ var ceilings = map[string]int{
 
 // Ceilings of the product, and of the areas that keep, follow, deliver and store runs.
 const (
-	maxProduct = 72000
+	maxProduct = 71500
 	maxKeeping = 5950
 )
 

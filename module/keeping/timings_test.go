@@ -41,7 +41,7 @@ func TestWhatIsLearnedSurvives(t *testing.T) {
 	b, logs := storedTimes(db)
 	b.load(things) // nothing is there, which is no fault
 	b.end()
-	if thing, err := things.Get(t.Context(), timingsKind, timingsName); err == nil || logs.Len() != 0 {
+	if thing, err := things.Get(t.Context(), timingsKind, timingsName); thing.Version != 0 || err != nil || logs.Len() != 0 {
 		t.Fatalf("nothing was learned, and it was stored: %v, %v", thing, logs.All())
 	}
 	for range 5 {
@@ -112,9 +112,9 @@ func TestTimingsAreShared(t *testing.T) {
 	held[0].Learner(learned).Done(polling.Completion{Execution: 2 * time.Second, Ended: 3 * time.Second, Polls: 2})
 	for i, use := range uses {
 		use.Leave()
-		_, err := db.Things().Get(t.Context(), timingsKind, timingsName)
-		if stored := err == nil; stored != (i > 0) {
-			t.Errorf("after the end of %d, it is stored: %t", i+1, stored)
+		thing, err := db.Things().Get(t.Context(), timingsKind, timingsName)
+		if stored := thing.Version != 0; stored != (i > 0) || err != nil {
+			t.Errorf("after the end of %d, it is stored: %t, %v", i+1, stored, err)
 		}
 	}
 	if n := executionTimesPool.References(timingsName); n != 0 {

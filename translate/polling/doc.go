@@ -96,7 +96,9 @@
 //
 //   - leaves at most five seconds between polls, or a quarter of the elapsed time
 //     if that is longer, unless the provider asks for more;
-//   - polls half a round trip early.
+//   - polls half a round trip early;
+//   - doubles the price of a poll when a provider says that there are too many
+//     (429 or 503), and halves it again for each minute without such an answer.
 //
 // A [Budget] bounds the polls per second of one host. If there are more, those go first
 // whose runs have likely ended. The others wait until theirs have, but at most five

@@ -41,6 +41,9 @@ func (l *Learner) History() *History { return &l.history }
 // Schedule returns the schedule that is in use.
 func (l *Learner) Schedule() *Schedule { return l.schedule.Load() }
 
+// Throttled is called when the provider says that there are too many requests.
+func (l *Learner) Throttled() { l.throttled() }
+
 // Skills returns how many skills a store knows.
 func (s *Store) Skills() int {
 	s.mu.Lock()

@@ -73,6 +73,7 @@ func newStore(tb testing.TB, price time.Duration, r *rand.Rand) *polling.Store {
 	tb.Helper()
 	return polling.NewStore(polling.Config{
 		Price: price, Run: func(f func()) { f() }, Random: r.Float64,
+		Now: func() time.Time { return time.Time{} },
 	})
 }
 
@@ -81,7 +82,7 @@ func taught(tb testing.TB, price time.Duration, l law, executions int, r *rand.R
 	tb.Helper()
 	var due func()
 	learner := polling.NewStore(polling.Config{
-		Price: price, Random: r.Float64,
+		Price: price, Random: r.Float64, Now: func() time.Time { return time.Time{} },
 		Run: func(f func()) {
 			if due = f; executions == 0 {
 				f()

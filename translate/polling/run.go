@@ -131,7 +131,12 @@ func (r *Run) Running() {
 }
 
 // Throttled is called when the provider says that there are too many requests.
-func (r *Run) Throttled() { r.budget.slow() }
+func (r *Run) Throttled() {
+	r.budget.slow()
+	if l, ok := r.plan.(*Learner); ok {
+		l.throttled()
+	}
+}
 
 // Found is called when the answer to the poll says that the run has ended, however.
 func (r *Run) Found() { r.budget.found() }

@@ -154,3 +154,17 @@ func TestRunIsHeldByTheBudget(t *testing.T) {
 		}
 	})
 }
+
+func TestRunTellsOfThrottling(t *testing.T) {
+	t.Parallel()
+	learner := polling.NewStore(polling.Config{Run: func(f func()) { f() }}).Learner(polling.Key{})
+	run := polling.Start(learner, nil, time.Now(), time.Time{})
+	run.Ask()
+	run.Throttled()
+	if price := learner.Schedule().Price(); price != 40*ms {
+		t.Errorf("the price is %v, want 40ms", price)
+	}
+	run = polling.Start(polling.Backoff{Initial: second}, nil, time.Now(), time.Time{})
+	run.Throttled() // is no concern of a plan that does not learn
+	run.Done(0)
+}

@@ -21,6 +21,8 @@ type Config struct {
 	// Run calls a function that makes all schedules that are due. Each takes about
 	// 0.1 ms. Run is not called again before that function has returned. Default: in a new goroutine.
 	Run func(f func())
+	// Now returns the time. Default: [time.Now].
+	Now func() time.Time
 	// Random returns numbers in [0, 1). Default: those of math/rand.
 	Random func() float64
 }
@@ -62,6 +64,9 @@ func NewStore(config Config) *Store {
 	}
 	if config.Run == nil {
 		config.Run = func(f func()) { go f() }
+	}
+	if config.Now == nil {
+		config.Now = time.Now
 	}
 	return &Store{
 		config: config, cold: &schedule{price: config.Price.Seconds()},
@@ -168,6 +173,6 @@ func (s *Store) rebuildAll() {
 		r.due = r.due[1:]
 		r.Unlock()
 		l.queued.Store(false)
-		l.schedule.Store(s.planner.plan(&l.history, s.config.Price))
+		l.schedule.Store(s.planner.plan(&l.history, s.config.Price<<l.throttle.steps()))
 	}
 }

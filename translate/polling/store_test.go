@@ -202,6 +202,7 @@ func TestRunIsCalledForOneAtATime(t *testing.T) {
 				l.Next(polling.Progress{Remaining: polling.NoDeadline})
 				l.Done(seen(duration(nine[5].draw(r))))
 				if r.IntN(50) == 0 {
+					l.Throttled()
 					if err := store.Load(store.Save()); err != nil {
 						t.Error(err)
 					}
@@ -278,5 +279,50 @@ func TestProviderThatLies(t *testing.T) {
 		if times := liar.History().Times(); slices.Max(times) > 10 {
 			t.Errorf("%s: %v s are believed", about, slices.Max(times))
 		}
+	}
+}
+
+func TestThrottledSkillsArePolledLess(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(0, 0)
+	store := polling.NewStore(polling.Config{Run: func(f func()) { f() }, Now: func() time.Time { return now }, Random: middle})
+	learner := store.Learner(skill("acme", 1))
+	other := store.Learner(skill("umbrella", 1))
+	ask := func(want time.Duration) {
+		t.Helper()
+		learner.Next(polling.Progress{Remaining: polling.NoDeadline})
+		if got := learner.Schedule().Price(); (got - want).Abs() > time.Microsecond {
+			t.Errorf("the price is %v, want %v", got, want)
+		}
+	}
+	ask(20 * ms)
+	learner.Throttled()
+	learner.Throttled() // of the same storm
+	ask(40 * ms)
+	now = now.Add(second)
+	learner.Throttled()
+	ask(80 * ms)
+	now = now.Add(59 * second)
+	ask(80 * ms)
+	now = now.Add(second)
+	ask(40 * ms)
+	now = now.Add(time.Minute)
+	ask(20 * ms)
+	for range 20 {
+		learner.Throttled()
+		now = now.Add(2 * second)
+	}
+	ask(64 * 20 * ms)
+	now = now.Add(time.Hour)
+	ask(20 * ms)
+	if got := other.Schedule().Price(); got != 20*ms {
+		t.Errorf("another skill has the price %v", got)
+	}
+	// A higher price leads to fewer polls, for known and for unknown skills.
+	learn(learner, second, 20)
+	before := follow(learner, 20*second)
+	learner.Throttled()
+	if after := follow(learner, 20*second); after.Polls >= before.Polls {
+		t.Errorf("%d polls, and %d before", after.Polls, before.Polls)
 	}
 }

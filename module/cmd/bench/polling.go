@@ -77,8 +77,8 @@ func sdkWaiter(_ provider.Law, faster int, r *rand.Rand) polling.Plan { return w
 func learned(l provider.Law, faster int, r *rand.Rand) polling.Plan {
 	var due func()
 	learner := polling.NewStore(polling.Config{
-		Random: r.Float64,
-		Run:    func(f func()) { due = f }, // run once, after all executions
+		Random: r.Float64, Now: func() time.Time { return time.Time{} },
+		Run: func(f func()) { due = f }, // run once, after all executions
 	}).Learner(polling.Key{Skill: l.Name})
 	for range 128 {
 		d := l.DrawTime(r, faster)
