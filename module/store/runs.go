@@ -157,7 +157,7 @@ func (r *Runs) Change(ctx context.Context, e *ledger.Entry, outcome []byte, keep
 
 // Delete implements [ledger.Store].
 func (r *Runs) Delete(ctx context.Context, id ledger.Identity) error {
-	_, err := r.db.session(writing).exec(ctx, "DELETE FROM runs WHERE "+isEntry+" AND state IN ({submitting}, {unknown})", identity(id)...)
+	_, err := r.db.session(writing).exec(ctx, "DELETE FROM runs WHERE "+isEntry+" AND (state IN ({submitting}, {unknown}) OR state = {waiting} AND version = 1)", identity(id)...)
 	return err
 }
 

@@ -43,7 +43,7 @@ func (s *submission) answer(wait bool) (jsontext.Value, *jsonrpc.Error) {
 		return nil, fault
 	}
 	if s.replies.Load() {
-		s.drop()
+		s.drop(false)
 		return wire.AppendMessageResult(nil, r.version, reply(t), t), nil
 	}
 	return wire.AppendSendResult(r.ResultBuffer(0), r.version, t, s.send.HistoryLength), nil
@@ -101,7 +101,7 @@ func (s *submission) untold(err error) (jsontext.Value, *jsonrpc.Error) {
 	failure := untold(s.request.version, s.task, err)
 	if s.ended != nil && (!s.invoked || isClosed(s.ended) && s.refused) { // nothing was executed: the client may send the message again
 		failure = notKept(err)
-		s.drop()
+		s.drop(true)
 	}
 	s.answered(task.Working)
 	return nil, s.request.failureError(failure)

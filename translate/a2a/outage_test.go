@@ -163,3 +163,19 @@ func TestTooManyEndsWithoutDatabase(t *testing.T) {
 		}
 	})
 }
+
+// R200: a task that asks its client could not be written, as far as is known: the client sends its message again, so that the first task must go.
+func TestQuestionWithoutDatabase(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAgent(t, inBubble)
+		a.say.Set("User", "ada")
+		synctest.Wait()
+		a.send10(t, text("", "a question"), "", "").check(t, "result.task")
+		breaks(a, "answer lost", 3*time.Second)
+		a.send10(t, text("", "a question"), "", "").check(t, "error.code=-32603;error.data.0.metadata.executed=no")
+		time.Sleep(time.Minute)
+		a.call(t, "ListTasks", "{}").check(t, "result.totalSize=1")
+		a.send10(t, text("", "a question"), "", "").check(t, "result.task")
+		a.call(t, "ListTasks", "{}").check(t, "result.totalSize=2")
+	})
+}

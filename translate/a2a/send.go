@@ -141,8 +141,12 @@ func (s *submission) advance(o *run.Run) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	s.Write(!o.GoesOn(), func() {
-		if t := s.front.Learn(s.newest.Load(), o, s.isReply); t != nil {
+		t, err := s.front.Learn(s.newest.Load(), o, s.isReply)
+		switch {
+		case t != nil:
 			s.newest.Store(t)
+		case errors.Is(err, ledger.ErrLost):
+			s.lost = true
 		}
 	})
 }
@@ -152,20 +156,24 @@ func (s *submission) show(ctx context.Context) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	t := s.newest.Load()
-	if t.Entry.Version > 0 {
+	switch {
+	case s.lost:
+		return ledger.ErrLost
+	case t.Entry.Version > 0:
 		return nil
 	}
 	var err error
 	s.Write(t.Entry.State.Ended(), func() { t, err = s.front.Keep(ctx, t) })
 	if err == nil {
 		s.newest.Store(t)
+		s.replies.Store(false)
 	}
 	return err
 }
 
-// drop gives back the place of a task that is not in the ledger, and that its client does not get.
-func (s *submission) drop() {
+// drop gives back the place of a task that is not in the ledger, or could not be written, and that its client does not get.
+func (s *submission) drop(failed bool) {
 	if e := s.newest.Load().Entry; e.Version == 0 {
-		s.front.Ledger.Drop(e)
+		s.front.Ledger.Drop(e, failed)
 	}
 }

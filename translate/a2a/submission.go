@@ -55,6 +55,7 @@ type taskRun struct {
 	newest  atomic.Pointer[task.Task] // the newest version of the task that is known here
 	replies atomic.Bool               // the newest version is answered as a message, and is not in the ledger
 	writing sync.Mutex                // held while the task is written
+	lost    bool                      // the end of the run could be neither written nor kept, under the lock
 }
 
 var _ translate.Preparation = (*submission)(nil)
@@ -421,7 +422,7 @@ func (s *submission) refuse(ctx context.Context, r *run.Run) {
 	if problem == nil && first && !later {
 		if err := s.show(ctx); err != nil {
 			problem = notKept(err)
-			s.drop()
+			s.drop(true)
 		}
 	}
 	if problem != nil && !s.taken {

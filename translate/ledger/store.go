@@ -26,7 +26,7 @@ type Store interface {
 	// has ended. Owner, ID, Key, Front and Created never change. An entry that nobody has to submit or follow gets no Follower. outcome is what is to be stored apart; nil: nothing. The time to keep it counts from
 	// the change if the entry has ended, is Waiting or was so; else Expires stays as it is, so that what a provider reports does not prolong a run.
 	Change(ctx context.Context, e *Entry, outcome []byte, keep time.Duration) (ok bool, err error)
-	// Delete deletes a claim of this owner that is Submitting or Unknown. Only who has made the claim may do so, if certainly nothing was executed.
+	// Delete deletes a claim of this owner that is Submitting or Unknown, or Waiting as it was claimed. Only who has made the claim may do so, if certainly nothing was executed.
 	Delete(ctx context.Context, id Identity) error
 
 	// Get returns an entry. The error is [ErrNoEntry] if there is none. It may have expired, if it is not deleted yet: then there is none, too.

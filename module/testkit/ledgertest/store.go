@@ -241,7 +241,7 @@ func (s *Store) Change(ctx context.Context, e *ledger.Entry, outcome []byte, kee
 // Delete implements [ledger.Store].
 func (s *Store) Delete(ctx context.Context, id ledger.Identity) error {
 	_, err := statement(ctx, s, "delete", func() (bool, error) {
-		if e := s.entries[id]; e != nil && e.State <= ledger.Unknown {
+		if e := s.entries[id]; e != nil && (e.State <= ledger.Unknown || e.State == ledger.Waiting && e.Version == 1) {
 			delete(s.entries, id)
 		}
 		return true, nil

@@ -250,6 +250,13 @@ func testDelete(t *testing.T, d *Database) {
 		t.Fatal(err)
 	}
 	absent(t, s, e)
+	asks := entry(alice, "asks")
+	asks.State = ledger.Waiting
+	asks = claim(t, s, asks)
+	if err := s.Delete(t.Context(), asks.Identity()); err != nil {
+		t.Fatal(err)
+	}
+	absent(t, s, asks)
 	for _, state := range []ledger.State{ledger.Waiting, ledger.Accepted, ledger.Working, ledger.Completed, ledger.Lost} {
 		e := change(t, s, claim(t, s, entry(alice, "k"+string(rune('0'+state)))), state)
 		if err := s.Delete(t.Context(), e.Identity()); err != nil {

@@ -94,7 +94,7 @@ func (f *Tasks) progress(m *made, o *run.Run, wanted func(*Task) bool) func(next
 }
 
 // Learn gives a task the state of its run. It returns the newest version, if the task could be changed. A draft for which isReply holds then is not written.
-func (f *Tasks) Learn(t *Task, o *run.Run, isReply func(*Task) bool) *Task {
+func (f *Tasks) Learn(t *Task, o *run.Run, isReply func(*Task) bool) (*Task, error) {
 	m := made{known: t}
 	progress, reply := f.progress(&m, o, nil), false
 	e, err := f.Ledger.Write(t.Entry, func(next *ledger.Entry) error {
@@ -106,12 +106,11 @@ func (f *Tasks) Learn(t *Task, o *run.Run, isReply func(*Task) bool) *Task {
 	})
 	switch {
 	case reply:
-		return m.task
+		return m.task, nil
 	case e == nil || err != nil && !errors.Is(err, ledger.ErrEnded):
-		return nil
+		return nil, err
 	}
-	now, _ := m.of(f, e)
-	return now
+	return m.of(f, e)
 }
 
 // stateOfEntry returns how a run has ended, for those who don't read tasks.
