@@ -35,7 +35,7 @@ var ceilings = map[string]int{
 	"translate/mcp":            3825,
 	"translate/catalog":        3284,
 	"module/command":           3130,
-	"module/store":             2569,
+	"module/store":             2575,
 	"module/cli":               2141,
 	"module/observe":           2180,
 	"translate/skillsprotocol": 2146,
@@ -83,7 +83,7 @@ var ceilings = map[string]int{
 // Ceilings of the product, and of the areas that keep, follow, deliver and store runs.
 const (
 	maxProduct = 71500
-	maxKeeping = 5950
+	maxKeeping = 5960
 )
 
 // areaOf returns the area of a folder; empty: tests, their kits and the benchmarks.

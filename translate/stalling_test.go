@@ -185,6 +185,14 @@ func TestStallingDescriptors(t *testing.T) {
 			h.add("a", "pub/z", "good.example", 150)
 			h.delay("good.example", 100*time.Millisecond)
 		}, 20 * time.Second, []string{"a.pub.z."}},
+		"more hosts than are read at a time": {func(h *hosts) {
+			for i := range 100 {
+				h.add("registry", fmt.Sprintf("a%d", i), fmt.Sprintf("stalls%d.example", i), 1)
+				h.delay(fmt.Sprintf("stalls%d.example", i), never)
+			}
+			h.add("registry", "zzz", "good.example", 150)
+			h.delay("good.example", 100*time.Millisecond)
+		}, 25 * time.Second, []string{"registry.zzz."}},
 		"many publishers": {func(h *hosts) {
 			for i := range 1500 {
 				h.add("registry", fmt.Sprintf("a%d", i), fmt.Sprintf("stalls%d.example", i), 1)

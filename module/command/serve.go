@@ -22,7 +22,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/browse"
 	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
-	"github.com/skill-bridge/caddy-skill-bridge/module/options"
+	"github.com/skill-bridge/caddy-skill-bridge/module/command/remote"
 	"github.com/skill-bridge/caddy-skill-bridge/module/routes"
 )
 
@@ -157,7 +157,7 @@ const stopGrace = 30 * time.Second
 
 // config makes the configuration of Caddy.
 func (s *server) config(address caddy.NetworkAddress) (*caddy.Config, error) {
-	local := options.IsLoopback(address.Host)
+	local := remote.IsLoopback(address.Host)
 	if s.credentials.kind() != "" && !local && !s.allowAnonymous {
 		return nil, fmt.Errorf("everyone who can reach %s could use the credentials: listen on localhost, or add --allow-anonymous", s.listen)
 	}
@@ -180,7 +180,7 @@ func (s *server) config(address caddy.NetworkAddress) (*caddy.Config, error) {
 // host, so that web pages can't call it by another name.
 func (r *providerFlags) siteAt(address caddy.NetworkAddress, accessLog bool, paths caddyhttp.MatchPath, handlers ...any) *caddy.Config {
 	match := caddy.ModuleMap{"path": caddyconfig.JSON(paths, nil)}
-	if options.IsLoopback(address.Host) {
+	if remote.IsLoopback(address.Host) {
 		hosts := caddyhttp.MatchHost{"localhost", "127.0.0.1", "::1"}
 		if !slices.Contains(hosts, address.Host) {
 			hosts = append(hosts, address.Host)

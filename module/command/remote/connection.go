@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"os"
 	"strings"
@@ -14,7 +15,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 	"github.com/skill-bridge/caddy-skill-bridge/module/setup"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/stdio"
 )
@@ -76,7 +76,7 @@ func (c *Connection) Open(allowHTTP bool) (stdio.Do, error) {
 		return nil, errors.New(c.Flag + " needs " + c.Example)
 	case u.User != nil:
 		return nil, errors.New(c.Flag + " has a user name or password in its URL: use --basic-env, since other users of this machine can see arguments")
-	case u.Scheme == "http" && !allowHTTP && !options.IsLoopback(u.Hostname()):
+	case u.Scheme == "http" && !allowHTTP && !IsLoopback(u.Hostname()):
 		return nil, fmt.Errorf("%s does not use TLS: write https://, or add --allow-http", u.Redacted())
 	}
 	authorization, err := c.authorization()
@@ -136,4 +136,10 @@ func FromEnvironment(flag, name string) (string, error) {
 		return "", fmt.Errorf("%s: the environment variable %s is empty or not set", flag, name)
 	}
 	return value, nil
+}
+
+// IsLoopback reports whether a host is this machine. Other names, also those below localhost, are what a resolver says.
+func IsLoopback(host string) bool {
+	address, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && address.IsLoopback()
 }

@@ -46,5 +46,9 @@ func IsDead(of string) bool {
 		return false
 	}
 	p, err := os.FindProcess(pid)
-	return err == nil && !errors.Is(p.Signal(syscall.Signal(0)), os.ErrPermission) // /proc may hide those of other users (hidepid)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = p.Release() }()
+	return !errors.Is(p.Signal(syscall.Signal(0)), os.ErrPermission) // /proc may hide those of other users (hidepid)
 }
