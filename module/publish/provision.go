@@ -50,7 +50,7 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 	}
 	h.site = sync.OnceValue(func() *site { return h.locate(ctx) })
 	h.use.OnRelease(observe.ShowPublisher(h))
-	return lifetime.OnStart(ctx, func() { h.start(ctx) })
+	return lifetime.OnRunning(ctx, func() { h.start(ctx) })
 }
 
 // connect makes the transport for documents by URL.
@@ -125,7 +125,7 @@ func (h *Handler) locate(ctx caddy.Context) *site {
 	return s
 }
 
-// start begins to read the documents.
+// start begins to read the documents, which may be served by another site of the configuration.
 func (h *Handler) start(ctx caddy.Context) {
 	defer close(h.started)
 	for _, fault := range h.site().wrong {
