@@ -285,29 +285,34 @@ func TestCanceledStatement(t *testing.T) {
 			text = "WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n) SELECT count(*) FROM n"
 		}
 		const pids = " FROM pg_stat_activity WHERE datname = current_database()"
-		var before string
-		if settings.Kind == Postgres {
-			before = scalar[string](t, db, writing, "SELECT string_agg(pid::text, ',')"+pids)
-		}
-		begun := time.Now()
-		for _, p := range []purpose{reading, writing} {
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-			_, err := db.session(p).exec(ctx, text)
-			cancel()
-			if _, ok := errors.AsType[*ledger.Unavailable](err); err == nil || ok || db.Status().Trouble != nil {
-				t.Errorf("purpose %d: %v, trouble %v", p, err, db.Status().Trouble)
+		lost := 1
+		for try := 0; try < 5 && lost != 0; try++ { // a connection may be lost because the machine is busy
+			lost = 0
+			var before string
+			if settings.Kind == Postgres {
+				before = scalar[string](t, db, writing, "SELECT string_agg(pid::text, ',')"+pids)
+			}
+			begun := time.Now()
+			for _, p := range []purpose{reading, writing} {
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+				_, err := db.session(p).exec(ctx, text)
+				cancel()
+				if _, ok := errors.AsType[*ledger.Unavailable](err); err == nil || ok || db.Status().Trouble != nil {
+					t.Errorf("purpose %d: %v, trouble %v", p, err, db.Status().Trouble)
+				}
+			}
+			if d := time.Since(begun); d > 5*time.Second {
+				t.Errorf("canceled statements took %s", d)
+			}
+			if err := db.Check(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if settings.Kind == Postgres {
+				lost = scalar[int](t, db, writing, "SELECT count(*) FROM unnest(string_to_array($1, ',')) AS pid WHERE pid NOT IN (SELECT pid::text"+pids+")", before)
 			}
 		}
-		if d := time.Since(begun); d > 5*time.Second {
-			t.Errorf("canceled statements took %s", d)
-		}
-		if err := db.Check(t.Context()); err != nil {
-			t.Error(err)
-		}
-		if settings.Kind == Postgres {
-			if lost := scalar[int](t, db, writing, "SELECT count(*) FROM unnest(string_to_array($1, ',')) AS pid WHERE pid NOT IN (SELECT pid::text"+pids+")", before); lost != 0 {
-				t.Errorf("%d connections were lost", lost)
-			}
+		if lost != 0 {
+			t.Errorf("%d connections were lost", lost)
 		}
 	})
 }
