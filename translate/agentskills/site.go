@@ -193,17 +193,13 @@ func (s *Site) keepView(principal string, v *view) {
 		}
 		delete(s.views, oldest)
 	}
-	maps.DeleteFunc(s.contents, func(_ string, c *content) bool { return !s.listed(c) })
-}
-
-// listed reports whether a view has a content. The caller holds s.mu.
-func (s *Site) listed(c *content) bool {
+	listed := map[*content]bool{}
 	for _, v := range s.views {
-		if v.contentOf(c.file) == c {
-			return true
+		for _, c := range v.contents {
+			listed[c] = true
 		}
 	}
-	return false
+	maps.DeleteFunc(s.contents, func(_ string, c *content) bool { return !listed[c] })
 }
 
 // Serves reports whether a path is that of the index or of a file.
