@@ -48,13 +48,10 @@ const (
 	effectDeny  = "deny"
 )
 
-// access parses the rules.
-func (p parser) access(to **Access) error {
+// access returns the options of the block access.
+func (p parser) access(to **Access) options.Targets {
 	a := new(Access)
 	*to = a
-	if err := p.NoArgs(); err != nil {
-		return err
-	}
 	rule := func() error {
 		path := options.Element("access.rules", len(a.Rules))
 		p.Mark(path)
@@ -65,7 +62,7 @@ func (p parser) access(to **Access) error {
 		a.Rules = append(a.Rules, AccessRule{Effect: name, Principal: args[0], Skills: args[1:]})
 		return nil
 	}
-	return p.Block("access", "access", options.Targets{
+	return options.Targets{
 		effectAllow: options.Repeatable(rule),
 		effectDeny:  options.Repeatable(rule),
 		"group": options.Repeatable(func() error {
@@ -83,7 +80,7 @@ func (p parser) access(to **Access) error {
 			a.Groups[args[0]] = args[1:]
 			return nil
 		}),
-	})
+	}
 }
 
 func groupPath(name string) string { return "access.groups." + name }

@@ -245,17 +245,17 @@ func (p parser) handler(h *Handler) error {
 		}),
 		"require_principal": &h.RequirePrincipal,
 		"allow_anonymous":   &h.AllowAnonymous,
-		"access":            func() error { return p.access(&h.Access) },
+		"access":            func() options.Targets { return p.access(&h.Access) },
 		"quota":             options.Repeatable(func() error { return p.quota(&h.Quotas) }),
-		"browse":            func() error { return p.browse(&h.Browse) },
+		"browse":            func() error { h.Browse = new(browse.Config); return p.NoArgs() },
 		"priority":          &h.Priority,
 		"timeout":           p.span("timeout", &h.Timeout, &h.MaxTimeout),
 		"poll_interval":     p.span("poll_interval", &h.PollInterval, &h.MaxPollInterval),
-		"cache":             func() error { return p.cache(&h.Cache) },
+		"cache":             func() options.Targets { return cacheTargets(&h.Cache) },
 		"max_request_size":  &h.MaxRequestSize,
 		"max_response_size": &h.MaxResponseSize,
 		"max_batch":         &h.MaxBatch,
-		"limits":            func() error { return p.limits(&h.Limits) },
+		"limits":            func() options.Targets { return p.limits(&h.Limits) },
 		"circuit_breaker":   func() error { return p.circuitBreaker(&h.CircuitBreaker) },
 		"audit":             &h.Audit,
 		"allow_http":        &h.AllowHTTP,
@@ -272,33 +272,22 @@ func (p parser) caller(to **Caller) error {
 	return p.Args("caller", "an id and optionally a type", 1, &c.ID, &c.Type)
 }
 
-func (p parser) browse(to **browse.Config) error {
-	*to = new(browse.Config)
-	return p.NoArgs()
-}
-
-func (p parser) cache(to **Cache) error {
+func cacheTargets(to **Cache) options.Targets {
 	c := new(Cache)
 	*to = c
-	if err := p.NoArgs(); err != nil {
-		return err
-	}
-	return p.Block("cache", "cache", options.Targets{
+	return options.Targets{
 		"max_size":       &c.MaxSize,
 		"ttl":            &c.TTL,
 		"max_ttl":        &c.MaxTTL,
 		"stale_if_error": &c.StaleIfError,
 		"negative_ttl":   &c.NegativeTTL,
-	})
+	}
 }
 
-func (p parser) limits(to **Limits) error {
+func (p parser) limits(to **Limits) options.Targets {
 	l := new(Limits)
 	*to = l
-	if err := p.NoArgs(); err != nil {
-		return err
-	}
-	return p.Block("limits", "limits", options.Targets{
+	return options.Targets{
 		"runs": func() error {
 			p.Mark("limits.runs_per_provider")
 			return p.Args("runs", "a number and optionally another for each provider", 1, &l.Runs, &l.RunsPerProvider)
@@ -307,7 +296,7 @@ func (p parser) limits(to **Limits) error {
 		"schema_size":   &l.SchemaSize,
 		"output_size":   &l.OutputSize,
 		"memory":        &l.Memory,
-	})
+	}
 }
 
 func (p parser) circuitBreaker(to **CircuitBreaker) error {

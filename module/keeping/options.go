@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials/tokens"
@@ -59,7 +58,7 @@ const (
 // Targets returns the options of a block.
 func (o *Options) Targets(r *options.Reader) options.Targets {
 	return options.Targets{
-		"store": func() error { return o.readStore(r) },
+		"store": r.Module(namespace, "type", "sqlite, postgres or memory", &o.StoreRaw),
 		"seal_key": func() error {
 			r.Mark("old_seal_key")
 			return r.Args("seal_key", "a secret and optionally the one before", 1, &o.SealKey, &o.OldSealKey)
@@ -70,29 +69,6 @@ func (o *Options) Targets(r *options.Reader) options.Targets {
 			return r.Args("keep", "a duration, and optionally a number of runs in all and of a principal", 1, &o.Keep, &o.KeepRuns, &o.KeepRunsPerPrincipal)
 		},
 	}
-}
-
-func (o *Options) readStore(r *options.Reader) error {
-	if !r.NextArg() {
-		return r.Err("store takes sqlite, postgres or memory")
-	}
-	name := r.Val()
-	if _, err := caddy.GetModule(namespace + "." + name); err != nil {
-		return r.Errf("store %q: no such module; there are %s", name, strings.Join(modules(), ", "))
-	}
-	module, err := caddyfile.UnmarshalModule(r.Dispenser, namespace+"."+name)
-	if err != nil {
-		return err
-	}
-	return r.Encode(&o.StoreRaw, module, "type", name)
-}
-
-// modules returns the names of the registered store modules.
-func modules() (names []string) {
-	for _, m := range caddy.GetModules(namespace) {
-		names = append(names, m.ID.Name())
-	}
-	return names
 }
 
 // Check checks the options.

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
@@ -27,11 +26,8 @@ func ReadTransport(r *options.Reader, to *json.RawMessage) func() error {
 		if r.CountRemainingArgs() > 0 {
 			return r.Err("transport http takes no more arguments: its options go into a block")
 		}
-		module, err := caddyfile.UnmarshalModule(r.Dispenser, TransportModule)
-		if err != nil {
-			return err
-		}
-		return r.Encode(to, module, "protocol", TransportName)
+		r.Prev()
+		return r.Module(transportNamespace, "protocol", "", to)()
 	}
 }
 

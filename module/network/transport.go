@@ -28,7 +28,9 @@ import (
 // TransportName is the name of the transport in `transport http`, and TransportModule the ID of its module.
 const (
 	TransportName   = "http"
-	TransportModule = "http.reverse_proxy.transport." + TransportName
+	TransportModule = transportNamespace + "." + TransportName
+
+	transportNamespace = "http.reverse_proxy.transport"
 )
 
 // ErrTransport is the error for all transports except http.

@@ -67,6 +67,7 @@ func NewReader(d *caddyfile.Dispenser) *Reader {
 //	*[]string                  any number of values; the option may be repeated
 //	func() error, Repeatable,  the values that the function reads
 //	Single
+//	func() Targets             no value, and a block with these options
 type Targets map[string]any
 
 // Repeatable reads an option that may be given several times.
@@ -137,6 +138,11 @@ func (r *Reader) option(name, path string, target any) error {
 		return to()
 	case Single:
 		return to.Read()
+	case func() Targets:
+		if err := r.NoArgs(); err != nil {
+			return err
+		}
+		return r.Block(name, path, to())
 	case *bool:
 		*to = true
 		return r.NoArgs()
@@ -232,14 +238,33 @@ func (r *Reader) At(path string, err error) error {
 	return nil
 }
 
-// Encode writes a guest module's configuration as JSON, with its name inline.
-func (r *Reader) Encode(to *json.RawMessage, module caddyfile.Unmarshaler, key, name string) error {
-	var warnings []caddyconfig.Warning
-	*to = caddyconfig.JSONModuleObject(module, key, name, &warnings)
-	if len(warnings) > 0 {
-		return r.Errf("%s: %s", name, warnings[0].Message)
+// Module returns a function that reads an option with a guest module of a namespace. Its configuration is JSON, with the name of the module as the
+// member key. which says what the option takes.
+func (r *Reader) Module(namespace, key, which string, to *json.RawMessage) func() error {
+	return func() error {
+		option := r.Val()
+		if !r.NextArg() {
+			return r.Errf("%s takes %s", option, which)
+		}
+		name := r.Val()
+		if _, err := caddy.GetModule(namespace + "." + name); err != nil {
+			var names []string
+			for _, m := range caddy.GetModules(namespace) {
+				names = append(names, m.ID.Name())
+			}
+			return r.Errf("%s %q: no such module; there are %s", option, name, strings.Join(names, ", "))
+		}
+		module, err := caddyfile.UnmarshalModule(r.Dispenser, namespace+"."+name)
+		if err != nil {
+			return err
+		}
+		var warnings []caddyconfig.Warning
+		*to = caddyconfig.JSONModuleObject(module, key, name, &warnings)
+		if len(warnings) > 0 {
+			return r.Errf("%s: %s", name, warnings[0].Message)
+		}
+		return nil
 	}
-	return nil
 }
 
 // set parses one value. Its errors contain the value, unless it is a text, which may be a secret.

@@ -2,14 +2,9 @@ package sources
 
 import (
 	"encoding/json" // for Caddy's raw modules
-	"strings"
-
-	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/network"
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 )
 
 // Targets returns the options provider, skill and registry of a block.
@@ -92,32 +87,5 @@ func (p parser) registry(to *Sources) error {
 
 // credentials parses a credentials module.
 func (p parser) credentials(to *json.RawMessage) func() error {
-	return func() error {
-		option := p.Val()
-		if !p.NextArg() {
-			return p.Errf("%s takes a module, such as api_key", option)
-		}
-		name := p.Val()
-		if _, err := caddy.GetModule(credentialsNamespace + "." + name); err != nil {
-			return p.Errf("%s %q: no such module; there are %s", option, name, strings.Join(credentialModules(), ", "))
-		}
-		module, err := caddyfile.UnmarshalModule(p.Dispenser, credentialsNamespace+"."+name)
-		if err != nil {
-			return err
-		}
-		if _, ok := module.(credential.Credentials); !ok {
-			return p.Errf("%s %s: this module does not provide credentials", option, name)
-		}
-		return p.Encode(to, module, "type", name)
-	}
-}
-
-// credentialModules returns the names of the registered credentials modules.
-func credentialModules() []string {
-	modules := caddy.GetModules(credentialsNamespace)
-	names := make([]string, len(modules))
-	for i, m := range modules {
-		names[i] = m.ID.Name()
-	}
-	return names
+	return p.Module("http.skill_bridge.credentials", "type", "a module, such as api_key", to)
 }

@@ -13,9 +13,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 )
 
-// credentialsNamespace is the namespace of credentials modules.
-const credentialsNamespace = "http.skill_bridge.credentials" //nolint:gosec // a name, not a credential
-
 // loadDiscoveryCredentials loads credentials for requests for documents. They have to work without
 // a descriptor.
 func loadDiscoveryCredentials(ctx caddy.Context, owner any, field string, raw json.RawMessage) (credential.Credentials, error) {
