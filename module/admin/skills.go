@@ -169,18 +169,9 @@ type Provider struct {
 	URL             string           `json:"url"`
 	Health          string           `json:"health"` // ok, trouble or unknown
 	LastAnswer      *time.Time       `json:"last_answer,omitempty"`
-	LastTrouble     *Trouble         `json:"last_trouble,omitempty"`
+	LastTrouble     *observe.Trouble `json:"last_trouble,omitempty"`
 	CircuitBreakers []CircuitBreaker `json:"circuit_breakers"`
 	CallsInProgress int64            `json:"calls_in_progress"`
-}
-
-// Trouble is a failed exchange with a provider.
-type Trouble struct {
-	At         time.Time `json:"at"`
-	Phase      string    `json:"phase"`
-	URL        string    `json:"url"`
-	HTTPStatus int       `json:"http_status,omitempty"`
-	Error      string    `json:"error,omitempty"`
 }
 
 // CircuitBreaker is the circuit breaker of a host that has failed since it last answered.
@@ -190,11 +181,6 @@ type CircuitBreaker struct {
 	Failures    int        `json:"failures"`
 	LastFailure string     `json:"last_failure"`
 	Opened      *time.Time `json:"opened,omitempty"`
-}
-
-var sourceKinds = map[catalog.SourceKind]string{
-	catalog.ProviderSource: "provider", catalog.SkillSource: "skill", catalog.RegistrySource: "registry",
-	catalog.SiteSource: "site",
 }
 
 func (adminAPI) providers(*http.Request) []Provider {
@@ -210,18 +196,15 @@ func (adminAPI) providers(*http.Request) []Provider {
 
 func newProvider(bridge *observe.Bridge, s translate.SourceStatus, breakers []exchange.BreakerState) Provider {
 	p := Provider{
-		Bridge: bridge.Number, Namespace: s.Namespace, Kind: sourceKinds[s.Kind], URL: s.URL,
+		Bridge: bridge.Number, Namespace: s.Namespace, Kind: s.Kind.String(), URL: s.URL,
 		Health: "unknown", CircuitBreakers: []CircuitBreaker{}, CallsInProgress: s.Runs,
 	}
 	answered, troubled, lasting := bridge.Health(s.Namespace)
 	if !answered.IsZero() {
 		p.Health, p.LastAnswer = "ok", &answered
 	}
-	if t := troubled; t != nil {
-		if lasting {
-			p.Health = "trouble"
-		}
-		p.LastTrouble = &Trouble{t.At.UTC(), string(t.Phase), t.Address, t.Status, t.Reason}
+	if p.LastTrouble = troubled; lasting {
+		p.Health = "trouble"
 	}
 	for _, b := range breakers {
 		if b.Source != s.Namespace || b.Partition != s.Partition {

@@ -197,13 +197,13 @@ func (s *sourceHealth) state() (answered int64, newest *Trouble, lasting bool) {
 	return answered, newest, newest != nil && newest.At.UnixNano() > s.answered[healthKindOf(newest.Phase)].Load()
 }
 
-// Trouble is a failed exchange with a source.
+// Trouble is a failed exchange with a source, as the admin API shows it.
 type Trouble struct {
-	At      time.Time
-	Phase   run.Phase
-	Address string
-	Status  int // 0: there was no answer
-	Reason  string
+	At         time.Time `json:"at"`
+	Phase      run.Phase `json:"phase"`
+	URL        string    `json:"url"`
+	HTTPStatus int       `json:"http_status,omitempty"` // 0: there was no answer
+	Error      string    `json:"error,omitempty"`
 }
 
 // healthPool keeps the health of configured sources across reloads. Its keys are digests of the
@@ -234,7 +234,7 @@ func isTrouble(e *exchange.Exchange) bool {
 // unusable records why a source can't be used although it answers.
 func (h health) unusable(source string, e *run.Failure) {
 	if s := h[source]; s != nil {
-		s.trouble.Store(&Trouble{At: time.Now(), Phase: e.Phase, Address: safetext.Field(e.URL, MaxLoggedError), Status: e.HTTPStatus, Reason: safetext.Field(e.OperatorMessage(), MaxLoggedError)})
+		s.trouble.Store(&Trouble{time.Now().UTC(), e.Phase, safetext.Field(e.URL, MaxLoggedError), e.HTTPStatus, safetext.Field(e.OperatorMessage(), MaxLoggedError)})
 	}
 }
 
@@ -246,9 +246,9 @@ func (h health) note(ctx context.Context, e *exchange.Exchange) {
 	case e.Err == nil && !isTrouble(e):
 		s.answered[healthKindOf(e.Phase)].Store(time.Now().UnixNano())
 	default:
-		t := &Trouble{At: time.Now(), Phase: e.Phase, Address: safetext.Field(e.Address(), MaxLoggedError), Status: e.Status}
+		t := &Trouble{At: time.Now().UTC(), Phase: e.Phase, URL: safetext.Field(e.Address(), MaxLoggedError), HTTPStatus: e.Status}
 		if e.Err != nil {
-			t.Reason = safetext.Field(exchange.ExactReason(e.Err), MaxLoggedError) // the log has the cause
+			t.Error = safetext.Field(exchange.ExactReason(e.Err), MaxLoggedError) // the log has the cause
 		}
 		s.trouble.Store(t)
 	}

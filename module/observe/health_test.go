@@ -76,12 +76,12 @@ func TestR145HealthIsExact(t *testing.T) {
 	} {
 		known := health{"acme": new(sourceHealth)}
 		known.note(t.Context(), &exchange.Exchange{Source: "acme", URL: new(url.URL), Phase: run.PhaseInvoke, Err: c.err})
-		if _, newest, _ := known["acme"].state(); newest == nil || newest.Reason != c.want {
+		if _, newest, _ := known["acme"].state(); newest == nil || newest.Error != c.want {
 			t.Errorf("%v is noted as %+v, want %q", c.err, newest, c.want)
 		}
 		failure := new(exchange.Sender).Unreachable(c.err, run.PhaseDiscovery, new(url.URL), "")
 		known.unusable("acme", failure)
-		if _, newest, _ := known["acme"].state(); newest.Reason != failure.OperatorMessage() || !strings.Contains(newest.Reason, c.want) {
+		if _, newest, _ := known["acme"].state(); newest.Error != failure.OperatorMessage() || !strings.Contains(newest.Error, c.want) {
 			t.Errorf("an unusable list because of %v is noted as %+v, want %q", c.err, newest, c.want)
 		}
 	}

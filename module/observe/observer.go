@@ -102,7 +102,7 @@ func (o *Observer) Exchange(ctx context.Context, e *exchange.Exchange) {
 
 // Notice implements exchange.Observer. Equal notices are logged once a minute.
 func (o *Observer) Notice(ctx context.Context, n *exchange.Notice) {
-	level := zapLevel(n.Level)
+	level := zapcore.Level(n.Level / 4) //nolint:gosec // the levels of package slog are those of zap, with room for three between two
 	logged := o.logger.Core().Enabled(level)
 	if !logged && !n.SecretDenied && n.Unusable == nil {
 		return // avoids work: some providers cause a notice in every call
@@ -379,18 +379,6 @@ func reason(name string, err error) zap.Field {
 		return zap.Skip()
 	}
 	return zap.String(name, safetext.Field(err.Error(), MaxLoggedError))
-}
-
-func zapLevel(level slog.Level) zapcore.Level {
-	switch {
-	case level >= slog.LevelError:
-		return zapcore.ErrorLevel
-	case level >= slog.LevelWarn:
-		return zapcore.WarnLevel
-	case level >= slog.LevelInfo:
-		return zapcore.InfoLevel
-	}
-	return zapcore.DebugLevel
 }
 
 // loggable returns a value for zap.Any, with texts cut to their maximum size.

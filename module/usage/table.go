@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -44,9 +43,9 @@ type Table struct {
 	now      func() time.Time
 	most     int
 
-	mu     sync.RWMutex // held for reading while a call is counted in a known row, otherwise for writing
+	mu     sync.Mutex
 	rows   map[key]*counted
-	other  sums
+	other  Counts
 	series map[pair]struct{}
 }
 
@@ -56,26 +55,11 @@ type key struct{ principal, source, skill string }
 // pair identifies the metrics of rows.
 type pair struct{ principal, skill string }
 
-// counted is a row.
+// counted is a row with its metrics; nil: no call of the row is in the metrics.
 type counted struct {
-	key
-
-	since   int64        // in nanoseconds since 1970
-	last    atomic.Int64 // the same
-	sums    sums
-	metrics *metrics // nil: no call of the row is in the metrics
+	Row
+	metrics *metrics
 }
-
-// sums are [Counts] that grow.
-type sums struct{ calls, runs, refused atomic.Uint64 }
-
-func (s *sums) add(c *Counts) {
-	s.calls.Add(c.Calls)
-	s.runs.Add(c.Runs)
-	s.refused.Add(c.Refused)
-}
-
-func (s *sums) counts() Counts { return Counts{s.calls.Load(), s.runs.Load(), s.refused.Load()} }
 
 // Counts are what is counted.
 type Counts struct {
@@ -85,6 +69,10 @@ type Counts struct {
 	Runs uint64 `json:"runs"`
 	// Refused are the calls that a quota of the caller refused.
 	Refused uint64 `json:"refused"`
+}
+
+func (c *Counts) add(n Counts) {
+	*c = Counts{c.Calls + n.Calls, c.Runs + n.Runs, c.Refused + n.Refused}
 }
 
 // Row is what one caller has used of one skill.
@@ -128,71 +116,48 @@ func NewTable(counters *prometheus.CounterVec, now func() time.Time) *Table {
 
 // Add counts a call.
 func (t *Table) Add(c *Call) {
-	n := c.counts()
+	n, now := c.counts(), t.now().UTC()
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if len(c.Principal) > MaxText || len(c.SkillID) > MaxText {
-		t.mu.RLock()
-		t.other.add(&n)
-		t.mu.RUnlock()
+		t.other.add(n)
 		if c.Measured {
-			t.metricsOf(pair{labelOther, labelOther}).add(&n)
+			t.metricsOf(pair{labelOther, labelOther}).add(n)
 		}
 		return
 	}
-	k := key{c.Principal, c.Source, c.SkillID}
-	t.mu.RLock()
-	row := t.rows[k]
-	known := row != nil && (row.metrics != nil || !c.Measured)
-	if known {
-		t.count(row, &n)
-	}
-	t.mu.RUnlock()
-	if !known {
-		row = t.insert(k, &n, c.Measured)
-	}
-	if c.Measured {
-		row.metrics.add(&n)
-	}
-}
-
-func (t *Table) count(row *counted, n *Counts) {
-	row.last.Store(t.now().UnixNano())
-	row.sums.add(n)
-}
-
-// insert counts a call in a row that may be a new one, or has no metrics yet.
-func (t *Table) insert(k key, n *Counts, measured bool) *counted {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	row := t.rows[k]
+	row := t.rows[key{c.Principal, c.Source, c.SkillID}]
 	if row == nil {
 		if len(t.rows) >= t.most {
 			t.forget()
 		}
-		k = key{strings.Clone(k.principal), strings.Clone(k.source), strings.Clone(k.skill)} // texts may be parts of requests and documents
-		row = &counted{key: k, since: t.now().UnixNano()}
+		k := key{strings.Clone(c.Principal), strings.Clone(c.Source), strings.Clone(c.SkillID)} // texts may be parts of requests and documents
+		row = &counted{Row: Row{Principal: k.principal, Namespace: k.source, SkillID: k.skill, Since: now}}
 		t.rows[k] = row
 	}
-	if measured && row.metrics == nil {
-		row.metrics = t.metricsOf(t.label(row.key))
+	row.Last = now
+	row.Counts.add(n)
+	if c.Measured {
+		if row.metrics == nil {
+			row.metrics = t.metricsOf(t.label(row.Principal, row.SkillID))
+		}
+		row.metrics.add(n)
 	}
-	t.count(row, n)
-	return row
 }
 
 // forget removes one row in sixteen: those that were not used for the longest time. Sorting them costs as much as many calls, and so is done once
 // for many new rows.
 func (t *Table) forget() {
-	rows := slices.SortedFunc(maps.Values(t.rows), func(a, b *counted) int { return cmp.Compare(a.last.Load(), b.last.Load()) })
+	rows := slices.SortedFunc(maps.Values(t.rows), func(a, b *counted) int { return a.Last.Compare(b.Last) })
 	for _, row := range rows[:max(1, t.most/16)] {
-		delete(t.rows, row.key)
-		n := row.sums.counts()
-		t.other.add(&n)
+		delete(t.rows, key{row.Principal, row.Namespace, row.SkillID})
+		t.other.add(row.Counts)
 	}
 }
 
 // label returns the labels of a row. Series of metrics are never removed, so the first pairs have labels of their own.
-func (t *Table) label(k key) pair {
-	p := pair{labelOf(k.principal), labelOf(k.skill)}
+func (t *Table) label(principal, skill string) pair {
+	p := pair{labelOf(principal), labelOf(skill)}
 	if _, known := t.series[p]; known {
 		return p
 	}
@@ -215,7 +180,7 @@ func (t *Table) metricsOf(p pair) *metrics {
 	return &metrics{of(eventCall), of(eventRun), of(eventRefused)}
 }
 
-func (m *metrics) add(n *Counts) {
+func (m *metrics) add(n Counts) {
 	m.calls.Add(float64(n.Calls))
 	if n.Runs > 0 {
 		m.runs.Add(float64(n.Runs))
@@ -235,12 +200,11 @@ type Usage struct {
 
 // Usage returns the rows that are wanted, at most so many, and how many of them there are.
 func (t *Table) Usage(most int, wanted func(*Row) bool) Usage {
-	t.mu.Lock() // no call is counted in part
-	u := Usage{Since: t.began, Other: t.other.counts(), Rows: []Row{}}
+	t.mu.Lock()
+	u := Usage{Since: t.began, Other: t.other, Rows: []Row{}}
 	for _, c := range t.rows {
-		row := Row{c.principal, c.source, c.skill, time.Unix(0, c.since).UTC(), time.Unix(0, c.last.Load()).UTC(), c.sums.counts()}
-		if wanted(&row) {
-			u.Rows = append(u.Rows, row)
+		if wanted(&c.Row) {
+			u.Rows = append(u.Rows, c.Row)
 		}
 	}
 	t.mu.Unlock()

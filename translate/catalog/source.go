@@ -70,6 +70,9 @@ const (
 	SiteSource                       // an index of Agent Skills under a well-known path
 )
 
+// String returns the name of the kind for operators.
+func (k SourceKind) String() string { return []string{"provider", "skill", "registry", "site"}[k] }
+
 // Section is a [Source] with its client and its names.
 type Section struct {
 	Source

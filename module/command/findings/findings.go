@@ -240,7 +240,7 @@ func fixOf(f *run.Failure, s *inspection.Source) string {
 	case s.Kind == catalog.SiteSource && f.Phase == run.PhaseDescriptor && (f.Gone() || f.Kind == run.InvalidDocument):
 		return "tell the operator of the site, or wait until the bridge has read the index again"
 	case f.WrongOrigin(), (f.Phase == run.PhaseDiscovery || s.Kind == catalog.SkillSource) && ofDocument && (f.Gone() || f.Kind == run.InvalidDocument):
-		return "check the URL of the " + kinds[s.Kind] + "; if it is right, tell its operator" + validate(f)
+		return "check the URL of the " + s.Kind.String() + "; if it is right, tell its operator" + validate(f)
 	case f.Gone():
 		return "tell the provider: its index names a descriptor that does not exist"
 	case f.Kind == run.InvalidDocument:
@@ -261,9 +261,6 @@ func missing(kind string, s *inspection.Source) string {
 	}
 	return "if you have credentials for " + kind + ", write beside the provider: skill <name> <descriptor-url> { credentials ... }"
 }
-
-// kinds are the words for sources.
-var kinds = map[catalog.SourceKind]string{catalog.ProviderSource: "provider", catalog.SkillSource: "skill", catalog.RegistrySource: "registry", catalog.SiteSource: "site"}
 
 // validate returns the command that shows all faults of a document, if its URL is known.
 func validate(f *run.Failure) string {
