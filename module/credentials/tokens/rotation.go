@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
 	"github.com/skill-bridge/caddy-skill-bridge/module/store"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
@@ -130,17 +131,38 @@ func (r Rotation) send(ctx context.Context, newest Refresh, request func(context
 	return granted, failure
 }
 
-// Lock keeps other instances from using the same refresh token.
+// turns are the locks that goroutines of this process have or wait for. Only the first of them looks into the database.
+var turns = lifetime.NewPool[chan struct{}]()
+
+// Lock keeps others from using the same refresh token, in this process and at other instances.
 func (r Rotation) Lock(ctx context.Context) (unlock func(), failure *run.Failure) {
+	turn, leave, _ := turns.Hold(r.Name, func() (chan struct{}, error) { return make(chan struct{}, 1), nil }) // it can't fail
+	select {
+	case turn <- struct{}{}:
+	case <-ctx.Done():
+		leave()
+		return nil, r.InUse(ctx.Err())
+	}
 	for {
-		if unlock, failure = r.TryLock(ctx); unlock != nil || failure != nil {
-			return unlock, failure
+		free, failure := r.TryLock(ctx)
+		switch {
+		case free != nil:
+			return func() {
+				free()
+				<-turn
+				leave()
+			}, nil
+		case failure == nil:
+			select {
+			case <-time.After(mathrand.N(2 * lockLook)): //nolint:gosec // so that nobody waits the longest
+				continue
+			case <-ctx.Done():
+				failure = r.InUse(ctx.Err())
+			}
 		}
-		select {
-		case <-time.After(mathrand.N(2 * lockLook)): //nolint:gosec // so that nobody waits the longest
-		case <-ctx.Done():
-			return nil, r.InUse(ctx.Err())
-		}
+		<-turn
+		leave()
+		return nil, failure
 	}
 }
 
