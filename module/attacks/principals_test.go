@@ -328,7 +328,7 @@ func TestS29PrivateEntriesAreUnknownToAnonymous(t *testing.T) {
 
 // S58: principals are compared as they are, so that nobody gets another's runs by a
 // name that only looks like his: one that begins or ends with a space, of whatever
-// kind, or that has control characters, is refused in every method, also where
+// kind, or that has control characters or invalid UTF-8, is refused in every method, also where
 // anonymous callers are served, and so is the page.
 func TestS58LookAlikePrincipals(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "s/slow"})
@@ -342,7 +342,7 @@ func TestS58LookAlikePrincipals(t *testing.T) {
 	before := requests(p)
 	odd := []string{
 		"alice\u00a0", "\u00a0alice", "alice\u2003", "alice\u3000", "\u2028alice", "alice\u0085", "alice\u200b", "\ufeffalice", "\u00a0",
-		"al\tice", "al\u009fice", "alice\u202e",
+		"al\tice", "al\u009fice", "alice\u202e", "al\xefice", "alice\xff", "\xed\xa0\x80",
 	}
 	for _, principal := range odd {
 		for _, request := range []struct {

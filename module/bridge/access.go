@@ -176,7 +176,7 @@ func checkPrincipalName(what, name string) error {
 	case name == "":
 		return fmt.Errorf("a %s is empty; * includes anonymous callers", what)
 	case !callers.CanBePrincipal(name):
-		return fmt.Errorf("%s %q can't be one: it begins or ends with a space or an invisible character, or has control characters", what, name)
+		return fmt.Errorf("%s %q can't be one: it begins or ends with a space or an invisible character, has control characters, or is not valid UTF-8", what, name)
 	}
 	return options.CheckLiteral(what, name)
 }

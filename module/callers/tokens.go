@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-json-experiment/json"
@@ -190,7 +191,7 @@ func (i *issuer) principal(c claims) (string, *Refusal) {
 
 // CanBePrincipal reports whether a text could not be mistaken for another principal.
 func CanBePrincipal(text string) bool {
-	return strings.TrimFunc(text, isInvisible) == text && !strings.ContainsFunc(text, unicode.IsControl)
+	return utf8.ValidString(text) && strings.TrimFunc(text, isInvisible) == text && !strings.ContainsFunc(text, unicode.IsControl)
 }
 
 // isInvisible reports whether a character at the beginning or the end of a principal

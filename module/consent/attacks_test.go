@@ -515,6 +515,9 @@ func TestS213CallbackWithoutAPrincipal(t *testing.T) {
 	if a.status != http.StatusOK || len(link) != 1 || !strings.Contains(a.body, "Continue") || strings.Contains(a.body, "<form") || a.header.Get("Referrer-Policy") != "no-referrer" || b.login.tokens.Load() != before {
 		t.Fatalf("%d %v %s", a.status, a.header, a.body)
 	}
+	if n := len(b.Log.Lines(`"level":"warn"`, "SameSite=Strict", `"source":"acme"`)); n != 1 || !strings.Contains(a.body, "Nothing is connected yet") {
+		t.Errorf("%d lines for the operator, and the page %s", n, a.body)
+	}
 	for _, other := range []string{with(t, callback, "state", "x"), callback + "&code=y", "/connect/acme/callback"} {
 		if a := ada.get(other, "X-User", ""); a.status != http.StatusBadRequest || strings.Contains(a.body, "Continue") {
 			t.Errorf("%s: %d", other, a.status)

@@ -131,6 +131,8 @@ func (v *visit) finish() {
 		v.fail(http.StatusBadRequest, problem)
 		return
 	case v.principal == "": // a login with a cookie that browsers do not send after a link of another site (SameSite=Strict)
+		v.Failed(v.r.Context(), v.namespace, "the request with which a user came back from the provider has no principal, so that the user had to click Continue: "+
+			"the cookie of the login in front of connect is SameSite=Strict, as it seems; make it Lax")
 		v.page.Continue = template.URL("?" + query.Encode()) //nolint:gosec // a query, encoded
 		v.show(http.StatusOK)
 		return

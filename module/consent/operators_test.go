@@ -9,6 +9,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/command/findings"
+	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
 )
@@ -121,6 +123,29 @@ func TestS238OperatorsSeeGrants(t *testing.T) {
 		if strings.Contains(line, "ada") && strings.Contains(line, "skill_bridge") && !strings.Contains(line, "usage_total") || strings.Contains(line, token) {
 			t.Errorf("a metric has a principal: %s", line)
 		}
+	}
+}
+
+// TestCheckOfRefreshTokens: check says how many accounts end with their access tokens.
+func TestCheckOfRefreshTokens(t *testing.T) {
+	for _, tc := range []struct {
+		scopes hostile.Object
+		want   string
+	}{{hostile.Object{"openid": "x"}, "connected accounts without a refresh token: 1 of 1"}, {scopes, ""}} {
+		s := newLogin(t)
+		p := hostile.NewProvider(t, s.skills(tc.scopes)...)
+		b := start(t, s, p, site(t, source(p, "acme", s)))
+		b.browser(t, "ada").connect()
+		var warnings []string
+		for _, f := range findings.OfAll(t.Context(), observe.Live()) {
+			if f.Source == "acme" && f.Result == findings.Warning {
+				warnings = append(warnings, f.What+": "+f.Fix)
+			}
+		}
+		if text := strings.Join(warnings, "\n"); !strings.Contains(text, tc.want) || (tc.want == "") != !strings.Contains(text, "+offline_access") {
+			t.Errorf("%q", text)
+		}
+		b.Stop()
 	}
 }
 

@@ -18,14 +18,14 @@ func (b *browser) execute(skill string) string {
 	return b.send(http.MethodPost, "/rpc", `{"jsonrpc":"2.0","id":1,"method":"execute_skill","params":{"name":"`+skill+`"}}`, "Content-Type", "application/json").body
 }
 
-// TestS335SimilarNames: users whose names differ only in case, in the form of Unicode, or in bytes that are no UTF-8 have accounts of their own, also when a grant is
+// TestS335SimilarNames: users whose names differ only in case or in the form of Unicode have accounts of their own, also when a grant is
 // encrypted again.
 func TestS335SimilarNames(t *testing.T) {
 	s := newLogin(t)
 	p := hostile.NewProvider(t, s.skills(scopes)...)
 	file := filepath.Join(t.TempDir(), "skills.db")
 	b := start(t, s, p, siteWith(file, sealKey, source(p, "acme", s)))
-	names := []string{"J\xf6rg", "J\ufffdrg", "J\u00f6rg", "Jo\u0308rg", "j\u00f6rg", "J\xe4rg"}
+	names := []string{"J\u00f6rg", "J\ufffdrg", "Jo\u0308rg", "j\u00f6rg"}
 	b.browser(t, names[0]).connect()
 	check := func(when string) {
 		t.Helper()
@@ -40,6 +40,11 @@ func TestS335SimilarNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("with a new seal_key")
+	for _, name := range []string{"J\xf6rg", "J\xe4rg"} { // logs and lists would show both as J\ufffdrg
+		if a := b.browser(t, name).get("/connect/acme"); a.status != http.StatusForbidden || !strings.Contains(a.body, "not valid UTF-8") {
+			t.Errorf("%q: %d %s", name, a.status, a.body)
+		}
+	}
 }
 
 // TestS336LargeCodes: what a user sends as codes is not kept.

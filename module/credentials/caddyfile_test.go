@@ -49,6 +49,10 @@ func TestCaddyfile(t *testing.T) {
 			"oauth2 {\n client_id me\n refresh_token {env.TOKEN}\n token_url {env.URL}\n}",
 			`{"client_id":"me","token_url":"{env.URL}","refresh_token":"{env.TOKEN}"}`,
 		},
+		"oauth2_user": {
+			"oauth2_user {\n client_id me\n scopes +a b\n scopes c\n}",
+			`{"client_id":"me","scopes":["+a","b","c"]}`,
+		},
 		"headers": {
 			"headers {\n X-Tenant acme\n Authorization \"Basic {env.BASIC}\"\n}",
 			`{"headers":{"Authorization":"Basic {env.BASIC}","X-Tenant":"acme"}}`,
@@ -103,6 +107,8 @@ func TestCaddyfileErrors(t *testing.T) {
 		"oauth2 auth_style":            {oauth2 + "auth_style auto\n}", "auth_style: must be header or params", ":4"},
 		"oauth2 no scopes":             {oauth2 + "scopes\n}", "scopes takes at least one value (arguments given: 0; {$NAME} is nothing", ":4"},
 		"oauth2 scope with a space":    {oauth2 + "scopes \"a b\"\n}", "scopes: a scope consists of visible", ":4"},
+		"oauth2_user another plus":     {"oauth2_user {\n client_id me\n scopes a\n scopes +b\n}", "scopes: only the first scope can begin with +", ":4"},
+		"oauth2_user only a plus":      {"oauth2_user {\n client_id me\n scopes +\n}", "scopes: a scope consists of visible", ":3"},
 		"oauth2 relative token_url":    {oauth2 + "token_url /token\n}", "token_url: must be a valid https:// or http:// address", ":4"},
 		"oauth2 other scheme":          {oauth2 + "token_url ftp://x/token\n}", "token_url: must be a valid https:// or http:// address", ":4"},
 		"oauth2 user in token_url":     {oauth2 + "token_url https://" + canary + "@x/token\n}", "token_url: must have neither", ":4"},

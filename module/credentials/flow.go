@@ -92,7 +92,7 @@ func (o *OAuth2User) Begin(ctx context.Context, a *credential.Authentication, re
 	return authorization.String(), f, nil
 }
 
-// Finish ends a flow: it exchanges the code for tokens and stores them. The tokens that they replace are revoked. Its errors are [ErrFlow], [ErrFinished], or a
+// Finish ends a flow: it exchanges the code for tokens and stores them. The tokens that they replace are revoked if that can't end the new ones. Its errors are [ErrFlow], [ErrFinished], or a
 // *run.Failure.
 func (o *OAuth2User) Finish(ctx context.Context, a *credential.Authentication, f *Flow, code string) error {
 	c := o.client.get()
@@ -134,7 +134,7 @@ func (o *OAuth2User) Finish(ctx context.Context, a *credential.Authentication, f
 	o.sent.AddTokens(granted.Access.Value, granted.Refresh.Value)
 	row := &grantRow{
 		Owner: a.Owner, Namespace: f.Namespace, TokenURL: endpoint, ClientID: c.ID, Revoke: cmp.Or(c.revocationURL, meta.Revocation), Scopes: union(f.Scopes, valid(granted.Scopes)),
-		Flow: flow, Consented: time.Now().Round(0),
+		Flow: flow, Consented: time.Now().Round(0), Account: granted.Account,
 	}
 	if before.row != nil {
 		row.Obtained = before.row.Obtained
@@ -150,7 +150,7 @@ func (o *OAuth2User) Finish(ctx context.Context, a *credential.Authentication, f
 		o.grants.revoke(ctx, a.Transport, row.Revoke, row)
 		return r.Unavailable(err)
 	}
-	if old := before.row; old != nil && cmp.Or(old.Refresh, old.Access) != cmp.Or(row.Refresh, row.Access) {
+	if old := before.row; old != nil && !row.mayShare(old) {
 		o.grants.revoke(ctx, a.Transport, cmp.Or(old.Revoke, row.Revoke), old)
 	}
 	return nil

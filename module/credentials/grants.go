@@ -71,6 +71,7 @@ type grantRow struct {
 	// Flow is a tokens.Digest of the flow in which the user has consented: it can't be finished again.
 	Flow      string    `json:"flow"`
 	Consented time.Time `json:"consented"`
+	Account   string    `json:"account,omitzero"` // see [tokens.Granted]
 	Access    string    `json:"access_token"`
 	Refresh   string    `json:"refresh_token,omitzero"`
 	// Obtained is when the access token was, later for each one that is stored, whatever the clocks of instances say.
@@ -81,6 +82,11 @@ type grantRow struct {
 func (r *grantRow) text() string {
 	text, _ := json.Marshal(r, jsontext.AllowInvalidUTF8(true)) // it can't fail
 	return string(text)
+}
+
+// mayShare reports whether the server may have one grant for the tokens of two rows. Many servers end all tokens of a user and a client with one of them.
+func (r *grantRow) mayShare(other *grantRow) bool {
+	return r.ClientID == other.ClientID && r.TokenURL == other.TokenURL && (r.Account == other.Account || r.Account == "" || other.Account == "")
 }
 
 // held is a grant with the thing that has it.

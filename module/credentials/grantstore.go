@@ -58,7 +58,7 @@ func (s *grants) read(ctx context.Context, owner string, age time.Duration) (*he
 	return g, g.failure
 }
 
-// changed notes that a grant has another row now; nil: it is to be read. The owner in a row can't be the key: it is text, and principals need not be.
+// changed notes that a grant has another row now; nil: it is to be read.
 func (s *grants) changed(name string, g *held) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

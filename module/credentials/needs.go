@@ -153,15 +153,15 @@ func (n *namedEndpoints) differ(c *userClient, endpoint string, auths func() []*
 	return slices.ContainsFunc(n.all, func(other string) bool { return other != endpoint })
 }
 
-// Asks returns the scopes that a user is asked for: of those of a link, what a skill of the source with one of these authentications, the operator or a refusal of
-// the provider has named; else what all of these skills need; and always what is granted already.
+// Asks returns the scopes that a user is asked for: of those of a link, what skills of the source with these authentications need, or a refusal of the provider has
+// named; else what all of these skills need; and always what is granted already.
 func (o *OAuth2User) Asks(ctx context.Context, link []string, auths []*document.Auth, granted *Grant) []string {
 	c := o.client.get()
 	refused, _, err := o.grants.known(ctx)
 	if err != nil {
 		o.logger.Warn("the scopes that a provider asks for can't be read from the database", zap.Error(err))
 	}
-	named := slices.Concat(described(auths), c.Scopes, refused)
+	named := slices.Concat(c.needs(auths...), refused)
 	asked := slices.DeleteFunc(slices.Clone(link), func(scope string) bool { return !slices.Contains(named, scope) })
 	switch {
 	case len(asked) == 0:

@@ -124,6 +124,9 @@ func (o *OAuth2User) base() *OAuth2 {
 // check checks the options before placeholders are replaced.
 func (o *OAuth2User) check(c *options.Checker) {
 	o.base().checkClient(c)
+	if slices.ContainsFunc(o.Scopes[min(1, len(o.Scopes)):], func(scope string) bool { return strings.HasPrefix(scope, "+") }) {
+		c.Check("scopes", errors.New("only the first scope can begin with +, which adds all of them to the descriptor's"))
+	}
 	checkParams(c, o.Params, reservedAuthorizationParams)
 	checkLiteral(c, "authorization_url", o.AuthorizationURL)
 	checkLiteral(c, "revocation_url", o.RevocationURL)

@@ -341,8 +341,8 @@ func TestUsersOfAuthorizationServer(t *testing.T) {
 			if err := o.Finish(t.Context(), of("ann"), f, s.consent(t, address, users["ann"])); err != nil {
 				t.Fatal(err)
 			}
-			if s.revoked.Load() != 1 {
-				t.Error("what a consent replaces is not revoked")
+			if s.revoked.Load() != 0 {
+				t.Error("tokens of the same account are revoked")
 			}
 			if token(o, of("ann", "openid", "book:reservation")) == second {
 				t.Error("the token is that of the replaced consent")
@@ -350,6 +350,13 @@ func TestUsersOfAuthorizationServer(t *testing.T) {
 			g, err := o.Grant(t.Context(), "ann")
 			if err != nil || !g.Renewable || !slices.Equal(g.Scopes, []string{"book:reservation", "offline_access", "openid"}) || time.Since(g.Consented) > time.Minute {
 				t.Errorf("got %+v, %v", g, err)
+			}
+			address, f, err = o.Begin(t.Context(), of("ann", "openid"), redirect, link)
+			if err == nil {
+				err = o.Finish(t.Context(), of("ann"), f, s.consent(t, address, users["bob"]))
+			}
+			if err != nil || s.revoked.Load() != 1 {
+				t.Errorf("another account: %v, %d tokens are revoked", err, s.revoked.Load())
 			}
 			if err := other.Disconnect(t.Context(), of("ann"), "ann"); err != nil {
 				t.Fatal(err)
@@ -374,6 +381,61 @@ func TestUsersOfAuthorizationServer(t *testing.T) {
 			c.Sources = nil
 			if err := c.Sweep(t.Context()); err != nil || ended.take() != "bob removed" || s.revoked.Load() != 3 || s.refused.Load() != 0 {
 				t.Errorf("the source was removed: %v, %d tokens are revoked", err, s.revoked.Load())
+			}
+		})
+	}
+}
+
+// TestS344NewConsentKeepsNewTokens: a new consent does not end its own tokens where a server ends all tokens of a user and a client with one, as Google and
+// Keycloak do. Tokens of another account, as ID tokens say, of another client or token endpoint are revoked.
+func TestS344NewConsentKeepsNewTokens(t *testing.T) {
+	idToken := func(account string) string {
+		return "e30." + base64.RawURLEncoding.EncodeToString([]byte(`{"sub":"`+account+`","aud":["web"]}`)) + ".c2ln"
+	}
+	for name, test := range map[string]struct {
+		first, second string // ID tokens
+		change        func(*credentials.OAuth2User)
+		revoked       bool
+	}{
+		"no ID tokens":           {},
+		"the same account":       {idToken("7"), idToken("7"), nil, false},
+		"one is not known":       {idToken("7"), "", nil, false},
+		"not an ID token":        {"x.%%.y", "x", nil, false},
+		"another account":        {idToken("7"), idToken("8"), nil, true},
+		"another client":         {"", "", func(o *credentials.OAuth2User) { o.ClientID = "other" }, true},
+		"another token endpoint": {"", "", func(o *credentials.OAuth2User) { o.TokenURL = "https://login.example.com/token" }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			memory, _ := newDatabase(t)
+			configure := func(o *credentials.OAuth2User) {
+				o.TokenURL, o.RevocationURL = tokenURL, "https://login.example.com/revoke"
+			}
+			o, _ := ofUsers(t, memory, configure)
+			e, ended := new(tokenEndpoint), false
+			e.answer = func(n int, r *http.Request) (*reply, error) {
+				e.mu.Lock()
+				defer e.mu.Unlock()
+				switch form := e.forms[n-1]; {
+				case form.Has("token"):
+					if form.Get("token") != "refresh-1" {
+						t.Errorf("%s is revoked", form.Get("token"))
+					}
+					ended = true
+				case ended && form.Get("grant_type") == "refresh_token":
+					return response(http.StatusBadRequest, `{"error":"invalid_grant"}`), nil
+				}
+				return response(http.StatusOK, fmt.Sprintf(`{"access_token":"access-%d","refresh_token":"refresh-%d","id_token":%q}`, n, n, []string{test.first, test.second, "", ""}[n-1])), nil
+			}
+			connect(t, o, own(t, "ann", e))
+			if test.change != nil {
+				o, _ = ofUsers(t, memory, configure, test.change)
+			}
+			connect(t, o, own(t, "ann", e))
+			if ended != test.revoked {
+				t.Errorf("the replaced tokens are revoked: %t", ended)
+			}
+			if token, failure := tokenOf(t, o, own(t, "ann", e)); token != "access-2" {
+				t.Errorf("got %q, %+v", token, failure)
 			}
 		})
 	}
@@ -664,6 +726,25 @@ func TestUsersScopes(t *testing.T) {
 	}
 }
 
+// TestS343ScopesAreACeiling: a link asks for nothing beyond the scopes that the operator has narrowed the descriptors' to, unless the provider has refused a call for it.
+func TestS343ScopesAreACeiling(t *testing.T) {
+	for _, test := range []struct {
+		scopes []string // of the operator
+		want   string   // for a link with all
+	}{{nil, "admin read write"}, {[]string{"read"}, "read"}, {[]string{"+offline"}, "admin offline read write"}} {
+		memory, _ := newDatabase(t)
+		o, _ := ofUsers(t, memory, func(o *credentials.OAuth2User) { o.TokenURL, o.Scopes = tokenURL, test.scopes })
+		auth, link := own(t, "ann", nil, "read", "write", "admin").Auth, []string{"read", "write", "admin", "stranger"}
+		if got := strings.Join(o.Asks(t.Context(), link, []*document.Auth{auth}, nil), " "); got != test.want {
+			t.Errorf("%q: asks for %s, want %s", test.scopes, got, test.want)
+		}
+		o.Missing(t.Context(), "ann", auth, []string{"write"}, nil) // PERMISSION_DENIED
+		if got := o.Asks(t.Context(), link, []*document.Auth{auth}, nil); !slices.Contains(got, "write") || slices.Contains(got, "admin") != strings.Contains(test.want, "admin") {
+			t.Errorf("%q: after a refusal, asks for %q", test.scopes, got)
+		}
+	}
+}
+
 // TestUsersAreTold: what a failure says about the authorization server, and that skills with another authentication ask for no account.
 func TestUsersAreTold(t *testing.T) {
 	memory, _ := newDatabase(t)
@@ -785,6 +866,38 @@ func TestS171FlowOnce(t *testing.T) {
 	if done.Load() != 1 || e.count() != 1 {
 		t.Errorf("finished %d times, %d requests", done.Load(), e.count())
 	}
+}
+
+// TestS342HangingCallbacks: callbacks of one user that wait for a server that does not answer do not load the database, which the calls of others need.
+func TestS342HangingCallbacks(t *testing.T) {
+	memory, _ := newDatabase(t)
+	o, _ := ofUsers(t, memory, func(o *credentials.OAuth2User) { o.TokenURL = tokenURL })
+	synctest.Test(t, func(t *testing.T) {
+		silent := &tokenEndpoint{answer: func(_ int, r *http.Request) (*reply, error) {
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		}}
+		_, f, err := o.Begin(t.Context(), own(t, "ann", silent), redirect, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		for range 1000 {
+			wg.Go(func() {
+				if err := o.Finish(t.Context(), own(t, "ann", silent), f, "code"); err == nil {
+					t.Error("a flow was finished")
+				}
+			})
+		}
+		wg.Wait()
+		if n := len(memory.calls); n > 20 {
+			t.Errorf("%d requests to the database", n)
+		}
+		answering := newRotatingUsers(time.Hour)
+		if err := o.Finish(t.Context(), own(t, "ann", answering), f, "code"); err != nil {
+			t.Errorf("after them: %v", err)
+		}
+	})
 }
 
 // TestS172Issuer: an answer of another server, which names itself, is refused (mix-up); so is one without a name if the metadata promises one.

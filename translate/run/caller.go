@@ -22,7 +22,7 @@ type Caller struct {
 // Reasons to refuse a caller, for the operator.
 const (
 	PrincipalRequired  = "require_principal is set and the principal is empty"
-	AmbiguousPrincipal = "the principal begins or ends with a space or an invisible character, or contains control characters"
+	AmbiguousPrincipal = "the principal begins or ends with a space or an invisible character, contains control characters, or is not valid UTF-8"
 	KeyRequired        = "callers_file is set and the request has no key"
 	TokenRequired      = "callers_jwt is set and the request has no token" //nolint:gosec // no credential
 	UnknownKey         = "callers_file does not have the key of the request"

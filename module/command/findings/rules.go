@@ -59,8 +59,21 @@ func ofWarnings(b *observe.Bridge) (all []Finding) {
 	return all
 }
 
-// ofAccounts returns the findings about sources of which users have accounts. It reads the metadata of their issuers.
+// maxAccounts is how many connected accounts are looked at.
+const maxAccounts = 1000
+
+// ofAccounts returns the findings about sources of which users have accounts. It reads the metadata of their issuers, and the accounts that are connected.
 func ofAccounts(ctx context.Context, b *observe.Bridge) (all []Finding) {
+	connected, ending := map[string]int{}, map[string]int{}
+	if accounts, ok := b.Grants.(*credentials.Accounts); ok {
+		grants, _ := accounts.List(ctx, "", maxAccounts) // OfStores reports that the database can't be read
+		for _, g := range grants {
+			connected[g.Namespace]++
+			if !g.Ends.IsZero() {
+				ending[g.Namespace]++
+			}
+		}
+	}
 	for _, s := range b.Catalog().Sections() {
 		user, ok := s.Credentials.(*credentials.OAuth2User)
 		if !ok || b.Redirect == nil {
@@ -76,6 +89,13 @@ func ofAccounts(ctx context.Context, b *observe.Bridge) (all []Finding) {
 		if f, unread := errors.AsType[*run.Failure](err); unread { // an answer without an issuer may be wrong, and is not meant here
 			all = append(all, Finding{
 				Result: Failed, Bridge: b.Number, Source: s.Namespace, What: f.OperatorMessage(), Fix: "correct issuer, or look at the authorization server", Code: document.CodeOf(f),
+			})
+		}
+		if n := ending[s.Namespace]; n > 0 {
+			all = append(all, Finding{
+				Result: Warning, Bridge: b.Number, Source: s.Namespace,
+				What: fmt.Sprintf("connected accounts without a refresh token: %d of %d; their users have to connect again when the access token ends", n, connected[s.Namespace]),
+				Fix:  "ask for what the authorization server gives refresh tokens for, such as scopes +offline_access or params access_type offline",
 			})
 		}
 	}

@@ -3,6 +3,7 @@ package tokens
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -64,7 +65,7 @@ func (r Request) Do(ctx context.Context, grant url.Values) (Granted, *run.Failur
 		e.HTTPStatus = answer.status
 		return Granted{}, e
 	}
-	granted := Granted{Access: Access{Value: answer.accessToken, Obtained: asked.Round(0)}, Scopes: strings.Fields(answer.scope)}
+	granted := Granted{Access: Access{Value: answer.accessToken, Obtained: asked.Round(0)}, Scopes: strings.Fields(answer.scope), Account: accountOf(answer.idToken)}
 	if answer.lifetime > 0 {
 		granted.Access.Expires = asked.Add(answer.lifetime).Round(0)
 	}
@@ -72,6 +73,21 @@ func (r Request) Do(ctx context.Context, grant url.Values) (Granted, *run.Failur
 		granted.Refresh.Value = answer.refreshToken
 	}
 	return granted, nil
+}
+
+// accountOf returns which account an ID token is of; empty: it is not known. The signature counts only for tokens of others than the token endpoint (OpenID Connect
+// Core 1.0, section 3.1.3.7).
+func accountOf(idToken string) string {
+	_, claims, _ := strings.Cut(idToken, ".")
+	claims, _, _ = strings.Cut(claims, ".")
+	text, err := base64.RawURLEncoding.DecodeString(claims)
+	var account struct {
+		Subject string `json:"sub"`
+	}
+	if err != nil || json.Unmarshal(text, &account) != nil || account.Subject == "" {
+		return ""
+	}
+	return Digest(account.Subject)
 }
 
 // send sends the request and reads the answer. It follows no redirect, which could send the secret to another address.
@@ -302,9 +318,10 @@ func AuthRequired(by run.Party, tokenURL string, r Refusal) *run.Failure {
 // tokenAnswer is the answer of a token endpoint (RFC 6749, sections 5.1 and 5.2), read as most clients do. A member that is missing, or that no client
 // can use as it was sent, is empty: only a missing access token makes an answer useless.
 type tokenAnswer struct {
-	accessToken, tokenType, refreshToken, scope string
-	lifetime                                    time.Duration // 0: not known
-	errorCode                                   string
+	accessToken, tokenType, refreshToken, idToken, scope string
+
+	lifetime  time.Duration // 0: not known
+	errorCode string
 
 	status int           // 0: no answer
 	err    error         // of the transport, or of reading the answer
@@ -343,7 +360,7 @@ func parseToken(body []byte) tokenAnswer {
 		form, _ = url.ParseQuery(string(body)) // what can't be read is left out
 	}
 	return tokenAnswer{
-		accessToken: form.Get("access_token"), tokenType: form.Get("token_type"), refreshToken: form.Get("refresh_token"), scope: form.Get("scope"),
+		accessToken: form.Get("access_token"), tokenType: form.Get("token_type"), refreshToken: form.Get("refresh_token"), idToken: form.Get("id_token"), scope: form.Get("scope"),
 		errorCode: form.Get("error"),
 		lifetime:  lifetimeOf(form.Get("expires_in")),
 	}

@@ -122,6 +122,7 @@ type Refresh struct {
 type Granted struct {
 	Access  Access
 	Scopes  []string // of the response; none: those that were asked for
+	Account string   // a digest of whose the token is; empty: the response does not say it
 	Refresh Refresh
 	After   time.Duration // Retry-After of an error response
 }
