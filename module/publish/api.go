@@ -58,7 +58,11 @@ func (x *execution) ask(ctx context.Context, r *http.Request) *publish.Result {
 			result.Failure.Message = "The API can't be reached; nothing was sent to it"
 			return result
 		}
-		return o.Result(status, nil, nil)
+		result := o.Result(status, nil, nil)
+		if status >= http.StatusInternalServerError {
+			result.Failure.Message = "The API gave no whole answer; the operation may have been executed"
+		}
+		return result
 	case w.status == 0 && caddyhttp.GetVar(r.Context(), "unhandled") != nil:
 		x.handler.logger.Warn("no handler behind "+directive+" answers the request of an operation", zap.String("skill_id", x.skill.ID), zap.String("path", r.URL.Path))
 		return o.Result(http.StatusNotFound, nil, nil)

@@ -246,3 +246,33 @@ func TestS256Documents(t *testing.T) {
 		}
 	}
 }
+
+// S339: of the cookies of a caller, the API gets those that its security names, and a run is found without the others.
+func TestS339CookiesOfOthers(t *testing.T) {
+	a := startAPI(t)
+	text := strings.Replace(pets, "securitySchemes:\n", "securitySchemes:\n    session: {type: apiKey, in: cookie, name: sid}\n", 1)
+	text = strings.Replace(text, "      operationId: slow\n", "      operationId: slow\n      security: [{session: []}]\n", 1)
+	p := start(t, a, testbed.Site("skill_publish {\n\topenapi "+write(t, "pets.yaml", text)+" {\n\t\tinclude slow getPet\n\t}\n\tstore memory\n\tasync_after 50ms\n}", "reverse_proxy "+strings.TrimPrefix(a.URL, "http://")))
+	a.On(func(w http.ResponseWriter, _ *http.Request) {
+		time.Sleep(100 * time.Millisecond)
+		w.WriteHeader(http.StatusNoContent)
+	})
+	for skill, want := range map[string]string{"get-pet": "", "slow": "[sid=1]"} {
+		p.invoke(skill, map[string]string{"get-pet": `{"petId":"1"}`, "slow": `{}`}[skill], "Cookie", `login=caddys; sid=1; SID=2; xsid=3`)
+		if got := a.Last(t).Header["Cookie"]; strings.TrimPrefix(fmt.Sprint(got), "[]") != want {
+			t.Errorf("%s: %q", skill, got)
+		}
+	}
+	mine := p.invoke("slow", `{}`, "Cookie", "sid=1; seen=1")
+	if got := p.await(mine, "Cookie", "seen=2; sid=1"); mine.Status != http.StatusAccepted || got.Run.Status != "completed" {
+		t.Errorf("%v\n%v", mine, got)
+	}
+	for _, cookie := range []string{"", "seen=1", "sid=2; seen=1"} {
+		if got := p.get(mine.Run.StatusURL, "Cookie", cookie); got.Status != http.StatusNotFound {
+			t.Errorf("%q: %v", cookie, got)
+		}
+	}
+	if p.invoke("slow", `{}`, "Cookie", "seen=1"); a.Last(t).Header["Cookie"] != nil {
+		t.Errorf("%q", a.Last(t).Header)
+	}
+}

@@ -184,14 +184,20 @@ func TestAnswers(t *testing.T) {
 			}
 		})
 	}
+	a.On(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "9")
+		_, _ = w.Write([]byte(`"half`))
+	})
+	if got := p.invoke("get-pet", `{"petId":"1"}`); got.Run.Status != "failed" || got.Run.Error.Message != "The API gave no whole answer; the operation may have been executed" {
+		t.Errorf("an answer that breaks off: %v", got)
+	}
 	a.CloseClientConnections()
 	a.Close()
 	got := p.invoke("get-pet", `{"petId":"1"}`)
 	if got.Status != http.StatusServiceUnavailable || got.code() != "ENDPOINT_UNREACHABLE" || got.Header.Get("Retry-After") != "2" || string(got.Run.Error.Retry) != `{"max_attempts":3,"suggested_delay_ms":2000}` {
 		t.Errorf("an API that does not run: %v", got)
 	}
-	if lines := p.Log.Lines("the API can't be asked"); len(lines) != 1 || !strings.Contains(lines[0], `"level":"warn"`) || !strings.Contains(lines[0], `"skill_id":"127.0.0.1/get-pet"`) ||
-		!strings.Contains(lines[0], "connection refused") {
+	if lines := p.Log.Lines("the API can't be asked", "connection refused"); len(lines) != 1 || !strings.Contains(lines[0], `"level":"warn"`) || !strings.Contains(lines[0], `"skill_id":"127.0.0.1/get-pet"`) {
 		t.Errorf("%q", lines)
 	}
 }

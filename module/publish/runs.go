@@ -66,7 +66,7 @@ var lost = publish.Failed(codeLost, "The publisher has ended while the operation
 
 // credential returns a digest of the headers with which the API gets the credential of an operation.
 func (q *request) credential(o *publish.Operation, salt string) string {
-	d, headers := lifetime.NewDigest(salt), q.forwarded(o)
+	d, headers := lifetime.NewDigest(salt), o.Credential(q.forwarded(o))
 	for _, name := range o.Credentials {
 		d.Add(append([]string{name}, headers[name]...)...)
 	}

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/publish"
 )
@@ -302,5 +304,46 @@ func TestS310OneLargeOperation(t *testing.T) {
 	}
 	if took := time.Since(start); took > soon {
 		t.Errorf("it takes %s", took)
+	}
+}
+
+// S338: the work for one schema grows with its size, although many parts of it have one name, or inherit many members from each other.
+func TestS338SchemasOfManyParts(t *testing.T) {
+	body := func(schema, components string) string {
+		return operation(v30, "POST /a", "{requestBody: {content: {application/json: {schema: "+schema+"}}}, responses: {}}", "components: {schemas: {"+components+"}}")
+	}
+	members := "M: {type: object, required: [" + many(5000, "p%d") + "], properties: {" + many(5000, "p%d: {type: string}") + "}}"
+	var chain strings.Builder
+	for i := range 20_000 {
+		fmt.Fprintf(&chain, "C%d: {allOf: [{$ref: '#/components/schemas/C%d'}]}, ", i, i+1)
+	}
+	for name, text := range map[string]string{
+		"one name":  body("{type: array, items: {type: object, properties: {"+many(24_000, "p%d: {$ref: '#/components/schemas/g%[1]d/X'}")+"}}}", many(24_000, "g%d: {X: {type: string}}")),
+		"one base":  body("{allOf: ["+many(20_000, "{$ref: '#/components/schemas/M', x: %d}")+"]}", members),
+		"the chain": body("{$ref: '#/components/schemas/C0'}", chain.String()+"C20000: {type: object, properties: {"+many(20_000, "p%d: {type: string}")+"}}"),
+	} {
+		start := time.Now()
+		if reason := left(t, translated(t, text, all())); !strings.Contains(reason, "must have at most") && !strings.Contains(reason, "too many values") {
+			t.Errorf("%s: %.200s", name, reason)
+		}
+		if took := time.Since(start); took > 30*time.Second { // what grows with the square of the size takes minutes
+			t.Errorf("%s takes %s", name, took)
+		}
+	}
+}
+
+// S340: the members of an object that stand beside other parameters set none of them, neither as a whole nor in part, past their schemas.
+func TestS340MembersOfOtherParameters(t *testing.T) {
+	text := operation(v30, "POST /a", `{parameters: [{name: free, in: query, schema: {type: object}}, {name: filter, in: query, style: deepObject, schema: {type: object, properties: {role: {enum: [user]}}}}],
+		requestBody: {content: {application/x-www-form-urlencoded: {schema: {type: object, properties: {more: {type: object}, own: {type: object, properties: {role: {enum: [user]}}}}},
+		encoding: {more: {explode: true}, own: {style: deepObject}}}}}, `+ok+`}`, "components: {securitySchemes: {key: {type: apiKey, in: query, name: key}}}")
+	skill, _ := only(t, translated(t, text, all()))
+	for _, inputs := range []string{`{"free":{"filter":1}}`, `{"free":{"filter[role]":"admin"}}`, `{"free":{"filter[]":1}}`, `{"free":{"key[]":1}}`, `{"more":{"own[role]":"admin"}}`, `{"more":{"own":1}}`} {
+		if r, failure := skill.Operation.Request(t.Context(), jsontext.Value(inputs), nil); failure == nil {
+			t.Errorf("%s: %s", inputs, r.URL)
+		}
+	}
+	if _, failure := skill.Operation.Request(t.Context(), jsontext.Value(`{"free":{"filters":1,"a[b]":2},"more":{"a":1}}`), nil); failure != nil {
+		t.Error(failure)
 	}
 }

@@ -55,12 +55,12 @@ func (t *translation) inputs(o *selection, operation *Operation) ([]document.Par
 		explode, stated := p["explode"].(bool)
 		own.Explode = explode || !stated && own.Style == "form"
 		schema, hasSchema := p["schema"]
-		if format := text(p["collectionFormat"]); t.swagger {
-			schema, hasSchema, own.Explode = p, true, format == "multi"
-			own.Style = cmp.Or(map[string]string{"ssv": format, "tsv": format, "pipes": format}[format], own.Style)
+		if t.swagger {
+			schema, hasSchema, own.Explode = p, true, p["collectionFormat"] == "multi"
+			own.Style = cmp.Or(collections[text(p["collectionFormat"])], own.Style)
 		}
-		if !slices.Contains([]string{"simple", "form", "deepObject"}, own.Style) {
-			return nil, fmt.Errorf("its parameter %s has the style %s, and only simple, form and deepObject are sent", line(name), line(own.Style))
+		if !slices.Contains([]string{"simple", "form", "deepObject"}, own.Style) && (in != "query" || separators[own.Style] == "") {
+			return nil, fmt.Errorf("its parameter %s has the style %s, which is not sent", line(name), line(own.Style))
 		}
 		if _, media := choose(p["content"]); !hasSchema && media != nil {
 			schema, own.JSON = media["schema"], true
@@ -85,6 +85,9 @@ func (t *translation) inputs(o *selection, operation *Operation) ([]document.Par
 	return all, err
 }
 
+// collections are the styles for what Swagger 2.0 calls collection formats, besides csv and multi.
+var collections = map[string]string{"ssv": "spaceDelimited", "tsv": "tabDelimited", "pipes": "pipeDelimited"}
+
 func named(name string) func(document.Parameter) bool {
 	return func(p document.Parameter) bool { return p.Name == name }
 }
@@ -98,7 +101,7 @@ func (t *translation) parameters(o *selection) (all []map[string]any, err error)
 				return nil, err
 			}
 			all = slices.DeleteFunc(all, func(q map[string]any) bool {
-				return text(q["in"]) == text(p["in"]) && text(q["name"]) == text(p["name"])
+				return place(text(q["in"]), text(q["name"])) == place(text(p["in"]), text(p["name"]))
 			})
 			if all = append(all, p); len(all) > maxInputs {
 				return nil, errManyInputs
@@ -184,6 +187,9 @@ func (t *translation) body(body map[string]any, others []document.Parameter, ope
 	if s.err != nil {
 		return nil, s.err
 	}
+	if root, _ := t.object(media["schema"]); root["discriminator"] != nil { // what inherits from it may have more members
+		properties = nil
+	}
 	names := slices.Sorted(maps.Keys(properties))
 	taken := func(name string) bool { return slices.ContainsFunc(others, named(name)) }
 	if form < textBody && len(names) > maxInputs {
@@ -192,11 +198,17 @@ func (t *translation) body(body map[string]any, others []document.Parameter, ope
 	if form < textBody && len(names) > 0 && !slices.ContainsFunc(names, taken) {
 		for _, name := range names {
 			encoding := objectIn(objectIn(media["encoding"])[name])
+			mediaType, _, _ := strings.Cut(line(encoding["contentType"]), ",") // of several, the first
 			schema, member := properties[name], Member{Style: text(encoding["style"])}
-			if file, as := t.file(schema, text(encoding["contentType"])); file != nil && form == multipartBody {
+			if file, as := t.file(schema, mediaType); file != nil && form == multipartBody {
 				schema, member = file, as
+			} else if !strings.Contains(mediaType, "*") {
+				member.MediaType = mediaType
 			}
 			member.Input, member.Name, member.Required = name, name, slices.Contains(required, name)
+			if encoding["explode"] != nil {
+				member.Style = cmp.Or(member.Style, "form")
+			}
 			member.Explode = encoding["explode"] == true || encoding["explode"] == nil && member.Style == "form"
 			p, err := t.input(name, own.Required && member.Required, nil, schema)
 			if err != nil {
@@ -229,14 +241,14 @@ func (s *schemas) members(v any) (properties map[string]any, required []string) 
 	s.err = cmp.Or(s.err, err)
 	schema := objectIn(found)
 	object := jsonvalue.TypesNamed("object") | jsonvalue.TypesNamed("null")
-	if s.left--; s.left < 0 || s.err != nil || schema["type"] != nil && jsonvalue.TypesOf(schema["type"])|object != object {
+	if s.left -= 1 + len(objectIn(schema["properties"])) + len(listIn(schema["required"])); s.left < 0 || s.err != nil || schema["type"] != nil && jsonvalue.TypesOf(schema["type"])|object != object {
 		return nil, nil
 	}
 	properties = map[string]any{}
 	for _, word := range []string{"allOf", "oneOf", "anyOf"} {
 		for _, part := range listIn(schema[word]) {
 			others, also := s.members(part)
-			if others == nil || word != "allOf" && len(others) > 0 {
+			if s.left -= len(others) + len(also); s.left < 0 || others == nil || word != "allOf" && len(others) > 0 {
 				return nil, nil
 			}
 			if maps.Copy(properties, others); word == "allOf" {
@@ -262,7 +274,7 @@ func (t *translation) file(v any, mediaType string) (schema map[string]any, memb
 	if field["type"] == "array" {
 		one, _ = t.object(field["items"])
 	}
-	mediaType, _, _ = strings.Cut(cmp.Or(mediaType, text(one["contentMediaType"])), ",")
+	mediaType = cmp.Or(mediaType, text(one["contentMediaType"]))
 	if one["type"] != "string" || one["contentEncoding"] != nil || one["format"] != "binary" && (mediaType == "" || formOf(mediaType) != bytesBody) {
 		return nil, member
 	}
@@ -280,7 +292,7 @@ func (t *translation) file(v any, mediaType string) (schema map[string]any, memb
 // bodyOf returns the request body of Swagger 2.0, as OpenAPI 3.0 has it.
 func (t *translation) bodyOf(o *selection, parameters []map[string]any) map[string]any {
 	types := t.mediaTypes(o, "consumes")
-	properties, required := map[string]any{}, []any{}
+	properties, required, encoding := map[string]any{}, []any{}, map[string]any{}
 	form := "application/x-www-form-urlencoded"
 	for _, p := range parameters {
 		if p["in"] == "body" {
@@ -299,12 +311,15 @@ func (t *translation) bodyOf(o *selection, parameters []map[string]any) map[stri
 		if properties[text(p["name"])] = field; p["type"] == "file" || slices.Contains(types, "multipart/form-data") {
 			form = "multipart/form-data"
 		}
+		if format := text(p["collectionFormat"]); p["type"] == "array" {
+			encoding[text(p["name"])] = map[string]any{"style": cmp.Or(collections[format], "form"), "explode": format == "multi"}
+		}
 	}
 	if len(properties) == 0 {
 		return nil
 	}
 	schema := map[string]any{"type": "object", "properties": properties, "required": required}
-	return map[string]any{"required": len(required) > 0, "content": content([]string{form}, schema)}
+	return map[string]any{"required": len(required) > 0, "content": map[string]any{form: map[string]any{"schema": schema, "encoding": encoding}}}
 }
 
 // mediaTypes returns what an operation of Swagger 2.0 consumes or produces.

@@ -74,6 +74,22 @@ components: {parameters: {id: {name: id, in: path, required: true, description: 
 			`[{"name":"id","type":"integer","description":"The id.","required":true},{"name":"kind","type":"string","description":"The kind.","required":true}]`, "", "",
 		},
 		{
+			"what others inherit from", operation(v30, "POST /pets", body(`{$ref: '#/components/schemas/Pet'}`, ""), `components: {schemas: {Pet: {type: object, discriminator: {propertyName: kind}, properties: {kind: {type: string}}}}}`),
+			`[{"name":"body","type":"object","description":"The body.","required":false,"schema":{"type":"object","properties":{"kind":{"type":"string"}}}}]`,
+			"", `{"MediaType":"application/json","Whole":"body","Base64":false,"Required":false,"Members":[]}`,
+		},
+		{
+			"what inherits from others", operation(v30, "POST /pets", body(`{allOf: [{$ref: '#/components/schemas/Pet'}, {properties: {claws: {type: integer}}}]}`, ""), `components: {schemas: {Pet: {type: object, discriminator: {propertyName: kind}, properties: {kind: {type: string}}}}}`),
+			"", "", `{"MediaType":"application/json","Whole":"","Base64":false,"Required":false,"Members":["claws","kind"]}`,
+		},
+		{
+			"a header by two names", `openapi: 3.0.3
+info: {title: Pets, version: "1"}
+paths: {/pets: {parameters: [{name: X-Trace, in: header, schema: {type: string}}], get: {parameters: [{name: x-trace, in: header, schema: {type: integer}}], responses: {"200": {description: OK}}}}}
+`,
+			`[{"name":"x-trace","type":"integer","description":"The x-trace.","required":false}]`, "", "",
+		},
+		{
 			"what is no object only", operation(v30, "POST /pets", body(`{oneOf: [{type: object, properties: {a: {type: string}}}, {type: string}]}`, "required: true, description: A pet.,")),
 			`[{"name":"body","type":"object","description":"A pet.","required":true,"schema":{"type":["string","object"],"oneOf":[{"type":"object","properties":{"a":{"type":"string"}}},{"type":"string"}]}}]`,
 			"", `{"MediaType":"application/json","Whole":"body","Base64":false,"Required":true,"Members":[]}`,
@@ -105,15 +121,15 @@ components: {parameters: {id: {name: id, in: path, required: true, description: 
 			"", "", `{"MediaType":"application/json","Whole":"","Base64":false,"Required":false,"Members":["j"]}`,
 		},
 		{
-			"a form", operation(v30, "POST /pets", `{requestBody: {content: {application/x-www-form-urlencoded: {schema: {type: object, properties: {a: {type: object}, b: {type: string}}}, encoding: {a: {style: deepObject, explode: true}}}}}, `+ok+`}`),
-			"", "", `{"MediaType":"application/x-www-form-urlencoded","Whole":"","Base64":false,"Required":false,"Members":["a deepObject explode","b"]}`,
+			"a form", operation(v30, "POST /pets", `{requestBody: {content: {application/x-www-form-urlencoded: {schema: {type: object, properties: {a: {type: object}, b: {type: string}}}, encoding: {a: {style: deepObject, explode: true}, b: {explode: false}}}}}, `+ok+`}`),
+			"", "", `{"MediaType":"application/x-www-form-urlencoded","Whole":"","Base64":false,"Required":false,"Members":["a deepObject explode","b form"]}`,
 		},
 		{
-			"files", operation(v30, "POST /pets", `{requestBody: {content: {multipart/form-data: {schema: {type: object, properties: {a: {type: string, format: binary}, b: {type: array, items: {type: string, format: binary}}, c: {type: string}}}, encoding: {a: {contentType: "image/png, image/jpeg"}}}}}, `+ok+`}`),
+			"files", operation(v30, "POST /pets", `{requestBody: {content: {multipart/form-data: {schema: {type: object, properties: {a: {type: string, format: binary}, b: {type: array, items: {type: string, format: binary}}, c: {type: string}, d: {type: object}, e: {type: object}}}, encoding: {a: {contentType: "image/png, image/jpeg"}, d: {contentType: application/xml}, e: {contentType: "*/*"}}}}}, `+ok+`}`),
 			`[{"name":"a","type":"string","description":"The a.","required":false,"schema":{"type":"string","contentEncoding":"base64","contentMediaType":"image/png"}},
 			  {"name":"b","type":"array","description":"The b.","required":false,"schema":{"type":"array","items":{"type":"string","contentEncoding":"base64","contentMediaType":"application/octet-stream"}}},
-			  {"name":"c","type":"string","description":"The c.","required":false}]`,
-			"", `{"MediaType":"multipart/form-data","Whole":"","Base64":false,"Required":false,"Members":["a file image/png","b file","c"]}`,
+			  {"name":"c","type":"string","description":"The c.","required":false},{"name":"d","type":"object","description":"The d.","required":false},{"name":"e","type":"object","description":"The e.","required":false}]`,
+			"", `{"MediaType":"multipart/form-data","Whole":"","Base64":false,"Required":false,"Members":["a file image/png","b file","c","d application/xml","e"]}`,
 		},
 		{
 			"a text", operation(v30, "POST /pets", `{requestBody: {content: {text/plain: {schema: {type: string}}}}, `+ok+`}`),
@@ -137,8 +153,10 @@ components: {parameters: {id: {name: id, in: path, required: true, description: 
 			"", `{"MediaType":"multipart/form-data","Whole":"","Base64":false,"Required":true,"Members":["a required file","b"]}`,
 		},
 		{
-			"Swagger's collections", operation(v2, "GET /pets", `{parameters: [{name: a, in: query, type: array, items: {type: string}}, {name: b, in: query, type: array, items: {type: string}, collectionFormat: multi}], `+ok+`}`),
-			"", `[["a","query","form",false],["b","query","form",true]]`, "",
+			"Swagger's collections", operation(v2, "POST /pets", `{consumes: [application/x-www-form-urlencoded], parameters: [{name: a, in: query, type: array, items: {type: string}}, {name: b, in: query, type: array, items: {type: string}, collectionFormat: multi},
+				{name: c, in: query, type: array, items: {type: string}, collectionFormat: pipes}, {name: d, in: formData, type: array, items: {type: string}}, {name: e, in: formData, type: array, items: {type: string}, collectionFormat: multi}, {name: f, in: formData, type: array, items: {type: string}, collectionFormat: tsv}], `+ok+`}`),
+			"", `[["a","query","form",false],["b","query","form",true],["c","query","pipeDelimited",false]]`,
+			`{"MediaType":"application/x-www-form-urlencoded","Whole":"","Base64":false,"Required":false,"Members":["d form","e form explode","f tabDelimited"]}`,
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"mime"
 	"mime/multipart"
 	"net/http"
 	"net/textproto"
@@ -116,7 +115,7 @@ func (o *Operation) Request(ctx context.Context, inputs jsontext.Value, caller h
 		}
 		switch p.In {
 		case "path":
-			to = strings.ReplaceAll(to, "{"+p.Name+"}", joined(parts, p.Explode, escapeURL)) // what replaces it has no braces
+			to = strings.ReplaceAll(to, "{"+p.Name+"}", joined(parts, ",", p.Explode, escapeURL)) // what replaces it has no braces
 			if dotted(to) {
 				return nil, a.fault(run.WrongSchema, "must not have . or .. as a segment: it is a part of the path")
 			}
@@ -124,7 +123,7 @@ func (o *Operation) Request(ctx context.Context, inputs jsontext.Value, caller h
 			query = append(query, p.fields(a.value, escapeURL)...)
 		case "header":
 			if name := http.CanonicalHeaderKey(p.Name); len(parts) > 0 && !slices.Contains(o.Credentials, name) {
-				header.Set(name, joined(parts, p.Explode, strings.TrimSpace))
+				header.Set(name, joined(parts, ",", p.Explode, strings.TrimSpace))
 			}
 		case "cookie":
 			cookies = append(cookies, p.fields(a.value, cookie.Replace)...)
@@ -141,11 +140,12 @@ func (o *Operation) Request(ctx context.Context, inputs jsontext.Value, caller h
 	if mediaType != "" {
 		header.Set("Content-Type", mediaType)
 	}
-	for _, name := range append([]string{"Traceparent", "Idempotency-Key"}, o.Credentials...) {
+	for _, name := range []string{"Traceparent", "Idempotency-Key"} {
 		if values := caller[name]; values != nil && header[name] == nil {
 			header[name] = slices.Clone(values)
 		}
 	}
+	maps.Copy(header, o.Credential(caller))
 	if cookies != nil {
 		header["Cookie"] = []string{strings.Join(append(header["Cookie"], cookies...), "; ")}
 	}
@@ -161,6 +161,24 @@ func (o *Operation) Request(ctx context.Context, inputs jsontext.Value, caller h
 	return request.WithContext(ctx), nil
 }
 
+// Credential returns the headers of an invocation that carry the credential of the operation. Of its cookies, these are keys of the API.
+func (o *Operation) Credential(caller http.Header) http.Header {
+	own := http.Header{}
+	for _, name := range o.Credentials {
+		if values := caller[name]; values != nil {
+			own[name] = slices.Clone(values)
+		}
+	}
+	cookies := (&http.Request{Header: own}).Cookies()
+	delete(own, "Cookie")
+	for _, c := range cookies {
+		if slices.Contains(o.Secrets, place("cookie", c.Name)) {
+			own["Cookie"] = append(own["Cookie"], c.String())
+		}
+	}
+	return own
+}
+
 // flaw returns what is wrong with the value of a parameter; empty: nothing.
 func (o *Operation) flaw(p *Parameter, parts []part) string {
 	const empty = "must not be empty: it is a part of the path"
@@ -169,8 +187,11 @@ func (o *Operation) flaw(p *Parameter, parts []part) string {
 	}
 	for _, v := range parts {
 		if v.name != "" && p.Explode && (p.In == "query" && p.Style != "deepObject" || p.In == "cookie") { // the name stands beside those of other parameters
-			other := func(q Parameter) bool { return q.In == p.In && q.Name == v.name && q.Input != p.Input }
-			if slices.ContainsFunc(o.Parameters, other) || !Settable(p.In, v.name) || slices.Contains(o.Secrets, place(p.In, v.name)) {
+			name, _, _ := strings.Cut(v.name, "[") // of which it is a member in the style deepObject
+			other := func(q Parameter) bool {
+				return q.In == p.In && (q.Name == v.name || q.Name == name) && q.Input != p.Input
+			}
+			if slices.ContainsFunc(o.Parameters, other) || !Settable(p.In, v.name) || slices.Contains(o.Secrets, place(p.In, v.name)) || slices.Contains(o.Secrets, place(p.In, name)) {
 				return notBeside(v.name)
 			}
 		}
@@ -237,8 +258,11 @@ func compact(value jsontext.Value) string {
 	return string(value)
 }
 
-// joined returns parts as one text with commas: the values of an array, and of an object its names as well, with an equals sign if equals is true.
-func joined(parts []part, equals bool, escape func(string) string) string {
+// separators are those of values by the style of a parameter; of other styles, it is a comma.
+var separators = map[string]string{"spaceDelimited": "%20", "tabDelimited": "%09", "pipeDelimited": "%7C"}
+
+// joined returns parts as one text: the values of an array, and of an object its names as well, with an equals sign if equals is true.
+func joined(parts []part, separator string, equals bool, escape func(string) string) string {
 	var texts []string
 	for _, p := range parts {
 		switch value := escape(p.value); {
@@ -250,7 +274,7 @@ func joined(parts []part, equals bool, escape func(string) string) string {
 			texts = append(texts, escape(p.name), value)
 		}
 	}
-	return strings.Join(texts, ",")
+	return strings.Join(texts, separator)
 }
 
 // fields returns the fields for a value in a query, cookie or form, each with an equals sign.
@@ -260,7 +284,7 @@ func (p *Parameter) fields(value jsontext.Value, escape func(string) string) (fi
 	}
 	parts := p.parts(value)
 	if !p.Explode && len(parts) > 0 {
-		return []string{escape(p.Name) + "=" + joined(parts, false, escape)}
+		return []string{escape(p.Name) + "=" + joined(parts, cmp.Or(separators[p.Style], ","), false, escape)}
 	}
 	for _, v := range parts {
 		fields = append(fields, escape(cmp.Or(v.name, p.Name))+"="+escape(v.value))
@@ -341,7 +365,8 @@ func (b *Body) encode(given arguments) (body []byte, mediaType string, failure *
 		if isForm {
 			p := Parameter{Name: f.Name, Style: f.Style, Explode: f.Explode || f.Style == "", JSON: f.Style == "" && f.value.Kind() == '{'}
 			for _, v := range p.parts(f.value) {
-				if p.Explode && p.Style == "form" && slices.ContainsFunc(b.Members, func(m Member) bool { return m.Name == v.name }) {
+				name, _, _ := strings.Cut(v.name, "[")
+				if p.Explode && p.Style == "form" && slices.ContainsFunc(b.Members, func(m Member) bool { return m.Name == v.name || m.Name == name }) {
 					return nil, "", f.fault(run.WrongSchema, notBeside(v.name))
 				}
 			}
@@ -393,8 +418,8 @@ func encodeMultipart(fields []field) (body []byte, mediaType string, failure *ru
 			items = jsonrpc.Items(f.value)
 		}
 		for _, item := range items {
-			disposition, content := mime.FormatMediaType("form-data", map[string]string{"name": f.Name}), []byte(textOf(item))
-			mediaType = ""
+			disposition, content := strings.TrimSuffix(multipart.FileContentDisposition(f.Name, ""), `; filename=""`), []byte(textOf(item))
+			mediaType = f.MediaType
 			switch kind := item.Kind(); {
 			case kind == 'n':
 				continue
@@ -402,13 +427,11 @@ func encodeMultipart(fields []field) (body []byte, mediaType string, failure *ru
 				if content, failure = f.bytes(item); failure != nil {
 					return nil, "", failure
 				}
-				if mediaType = f.MediaType; mediaType == "" || strings.ContainsAny(mediaType, "*,") {
-					mediaType = http.DetectContentType(content)
-				}
+				mediaType = cmp.Or(mediaType, http.DetectContentType(content))
 				essence, _, _ := strings.Cut(mediaType, ";")
 				disposition = multipart.FileContentDisposition(f.Name, "file."+path.Base(essence)) // some APIs tell formats apart by the extension
 			case kind == '{' || kind == '[':
-				mediaType = "application/json"
+				mediaType = cmp.Or(mediaType, "application/json")
 			}
 			header := textproto.MIMEHeader{"Content-Disposition": {disposition}}
 			if mediaType != "" {

@@ -33,6 +33,7 @@ type schemas struct {
 	left  int                // values that may still be visited
 	uses  map[uintptr]int    // of schemas that are referred to
 	names map[uintptr]string // of those in $defs
+	same  map[string]int     // how many numbers were given to a name
 	defs  map[string]any
 	err   error // the first one of a reference
 }
@@ -47,7 +48,7 @@ func (s *schemas) root(v any) (schema map[string]any, kind string, err error) {
 	for _, s.terse = range []bool{false, true} { // those of pods in Kubernetes fit only without texts
 		s.left, s.uses = maxVisits, map[uintptr]int{}
 		for _, s.inline = range []bool{false, true} {
-			s.names, s.defs = map[uintptr]string{}, map[string]any{}
+			s.names, s.same, s.defs = map[uintptr]string{}, map[string]int{}, map[string]any{}
 			schema = objectIn(s.schema(v))
 		}
 		if schema = maps.Clone(schema); schema == nil {
@@ -162,8 +163,9 @@ func (s *schemas) nameOf(old map[string]any) string {
 	r, _ := old["$ref"].(reference)
 	name := odd.ReplaceAllString(r.text[strings.LastIndex(r.text, "/")+1:], "_")
 	unique := name
-	for i := 2; s.defs[unique] != nil; i++ {
-		unique = name + "_" + strconv.Itoa(i)
+	for s.defs[unique] != nil { // a number is tried once: many may have one name
+		s.same[name]++
+		unique = name + "_" + strconv.Itoa(s.same[name]+1)
 	}
 	return unique
 }
@@ -181,6 +183,10 @@ func (s *schemas) body(old map[string]any) map[string]any {
 	}
 	if example, ok := old["example"]; ok && schema["examples"] == nil && !s.terse {
 		schema["examples"] = []any{example}
+	}
+	if old["discriminator"] != nil && schema["anyOf"] == nil && schema["oneOf"] != nil { // a member says which one is meant, so that others may match, too
+		schema["anyOf"] = schema["oneOf"]
+		delete(schema, "oneOf")
 	}
 	if schema["format"] == "byte" {
 		schema["contentEncoding"] = "base64"

@@ -91,7 +91,11 @@ func (t *translation) path(o *selection) (string, error) {
 			})
 		}
 	}
-	u, err := url.Parse(base)
+	location := t.docs.first // of a file, it is not known
+	if t.docs.folder != nil {
+		location = &url.URL{Path: "/"}
+	}
+	u, err := location.Parse(cmp.Or(base, "/"))
 	if err != nil || strings.ContainsAny(o.path, "?#\\") || !safetext.Printable(o.path) || !strings.HasPrefix(o.path, "/") {
 		return "", errors.New("its path is none, or the URL of its server: a path begins with /, and has no query")
 	}

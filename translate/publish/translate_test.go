@@ -160,8 +160,9 @@ func TestLeftOut(t *testing.T) {
 		{operation(v30, "GET /a", `[]`), "it is no object"},
 		{operation(v30, "GET /a/{b}..{c}/../d", `{`+ok+`}`), "its path has . or .. as a segment"},
 		{operation(v30, "GET /a/%2e./d", `{`+ok+`}`), "its path has . or .. as a segment"},
-		{operation(v30, "GET /a", `{parameters: [{name: c, in: query, style: pipeDelimited, schema: {type: array}}], `+ok+`}`), "its parameter c has the style pipeDelimited, and only"},
-		{operation(v2, "GET /a", `{parameters: [{name: c, in: query, type: array, collectionFormat: ssv}], `+ok+`}`), "its parameter c has the style ssv, and only"},
+		{operation(v30, "GET /a", `{parameters: [{name: c, in: query, style: other, schema: {type: array}}], `+ok+`}`), "its parameter c has the style other, which is not sent"},
+		{operation(v2, "GET /a/{c}", `{parameters: [{name: c, in: path, type: array, collectionFormat: pipes}], `+ok+`}`), "its parameter c has the style pipeDelimited, which is not sent"},
+		{operation(v30, "GET /a/{c}", `{parameters: [{name: c, in: path, style: matrix, schema: {type: array}}], `+ok+`}`), "its parameter c has the style matrix, which is not sent"},
 		{operation(v30, "GET /a", `{parameters: [`+strings.Repeat(`{name: a, in: query, schema: {type: string}}, `, 1)+many(501, `{name: p%d, in: query, schema: {type: string}}`)+`], `+ok+`}`), "bridges don't take its descriptor: /inputs must have at most 500 entries"},
 		{"openapi: 3.0.0\ninfo: {title: a}\npaths: {/a: {get: {" + ok + "}}, /a: {get: {" + ok + "}}}", "its path is in the document twice"},
 		{`{"openapi": "3.0.0", "paths": {"/a": {"get": {}}, "/a": {"get": {}}}}`, "its path is in the document twice"},
@@ -212,7 +213,7 @@ func many(n int, format string) string {
 func TestSchemas(t *testing.T) {
 	const components = `components: {schemas: {
 		Tree: {type: object, properties: {children: {type: array, items: {$ref: '#/components/schemas/Tree'}}}},
-		Name: {type: string, maxLength: 10, description: A name.}, Odd name~1: {type: integer}}}`
+		Name: {type: string, maxLength: 10, description: A name.}, Odd name~1: {type: integer}}, A: {X: {type: string}}, B: {X: {type: integer}}, C: {X: {type: boolean}}}`
 	for _, c := range []struct{ version, schema, want string }{
 		{v30, `{type: string, nullable: true}`, `{"type":["null","string"]}`},
 		{v30, `{type: string, nullable: true, enum: [a]}`, `{"type":["null","string"],"enum":["a",null]}`},
@@ -236,6 +237,11 @@ func TestSchemas(t *testing.T) {
 		{v30, `{type: string, pattern: '^(?=a)', format: byte, x-secret: 1, xml: {name: a}, discriminator: {propertyName: a}, externalDocs: {url: a}, id: a, $schema: b, $id: c}`, `{"type":"string","format":"byte","contentEncoding":"base64"}`},
 		{v30, `{type: string, pattern: '^a+$', minLength: 1, default: aa, deprecated: true}`, `{"type":"string","pattern":"^a+$","minLength":1,"default":"aa","deprecated":true}`},
 		{v30, `{type: any, required: true, enum: [], minLength: "3", properties: [], items: []}`, `{"type":["null","boolean","number","array","object","string"],"items":true}`},
+		{
+			v30, `{type: object, properties: {a: {$ref: '#/components/A/X'}, b: {$ref: '#/components/B/X'}, c: {$ref: '#/components/C/X'}, d: {$ref: '#/components/A/X'}, e: {$ref: '#/components/B/X'}, f: {$ref: '#/components/C/X'}}}`,
+			`{"type":"object","properties":{"a":{"$ref":"#/$defs/X"},"b":{"$ref":"#/$defs/X_2"},"c":{"$ref":"#/$defs/X_3"},"d":{"$ref":"#/$defs/X"},"e":{"$ref":"#/$defs/X_2"},"f":{"$ref":"#/$defs/X_3"}},"$defs":{"X":{"type":"string"},"X_2":{"type":"integer"},"X_3":{"type":"boolean"}}}`,
+		},
+		{v30, `{oneOf: [{type: string}, {type: string, minLength: 1}], discriminator: {propertyName: a}}`, `{"type":"string","anyOf":[{"type":"string"},{"type":"string","minLength":1}]}`},
 		{v31, `{type: [string, "null"], examples: [a], const: a}`, `{"type":["null","string"],"examples":["a"],"const":"a"}`},
 		{v31, `{anyOf: [{type: integer}, {type: "null"}]}`, `{"type":["null","integer"],"anyOf":[{"type":"integer"},{"type":"null"}]}`},
 		{
@@ -370,6 +376,10 @@ func TestServers(t *testing.T) {
 		{v30, `servers: [{url: "{scheme}://{region}.example.com:{port}/{base}", variables: {scheme: {default: https}, region: {default: eu}, port: {default: 8443}, base: {default: v1/x}}}]`, "/v1/x/a/{id}"},
 		{v30, `servers: [{url: /}]`, "/a/{id}"},
 		{v30, `servers: []`, "/a/{id}"},
+		{v30, `servers: [{url: ./v1}]`, "/v1/a/{id}"},
+		{v30, `servers: [{url: ../v1/.}]`, "/v1/a/{id}"},
+		{v30, `servers: [{url: .}]`, "/a/{id}"},
+		{v30, `servers: [{url: ""}]`, "/a/{id}"},
 		{v2, `basePath: /api/v2`, "/api/v2/a/{id}"},
 	} {
 		skill, _ := only(t, translated(t, operation(c.version, "GET /a/{id}", `{`+ok+`}`, c.servers), all()))
@@ -380,6 +390,13 @@ func TestServers(t *testing.T) {
 	skill, _ := only(t, translated(t, operation(v30, "GET /ä b/{id}:run", `{servers: [{url: "https://b.example.com/own"}], `+ok+`}`, `servers: [{url: /v1}]`), all()))
 	if skill.Operation.Path != "/own/%C3%A4%20b/{id}:run" {
 		t.Error(skill.Operation.Path)
+	}
+	location, _ := url.Parse("https://example.com/api/v2/openapi.yaml?x=y")
+	for server, want := range map[string]string{"./": "/api/v2/a", "../v1": "/api/v1/a", "/": "/a", "https://other.example.com/v3": "/v3/a", "": "/a"} {
+		api, err := publish.Read(t.Context(), texts{location.String(): operation(v30, "GET /a", `{`+ok+`}`, `servers: [{url: "`+server+`"}]`)}, location, all())
+		if err != nil || len(api.Skills) != 1 || api.Skills[0].Operation.Path != want {
+			t.Errorf("%s: %+v %v", server, api, err)
+		}
 	}
 }
 
