@@ -35,7 +35,7 @@ var ceilings = map[string]int{
 	"translate/mcp":            3825,
 	"translate/catalog":        3284,
 	"module/command":           3130,
-	"module/store":             2575,
+	"module/store":             2595,
 	"module/cli":               2141,
 	"module/observe":           2169,
 	"translate/skillsprotocol": 2146,

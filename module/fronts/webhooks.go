@@ -136,7 +136,7 @@ func (m *Mounts) Callbacks(ctx caddy.Context, s *Setup, kept *KeptRuns, body fun
 		return nil, nil //nolint:nilnil // see above
 	}
 	c := &callbacks.Sender{
-		Sender: s.sender(skillsprotocol.Name, s.Observer.Notified), Deliverer: kept.deliverer, Sealer: s.Sealer, Outcome: kept.Outcome, Body: body,
+		Sender: s.sender(skillsprotocol.Name, s.Observer.Notified), Sealer: s.Sealer, Outcome: kept.Outcome, Body: body,
 	}
 	for i, text := range m.Webhooks.Secrets {
 		value, err := credentials.Secret(ctx, options.Element("webhooks.secrets", i), text)

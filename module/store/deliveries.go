@@ -55,6 +55,28 @@ func (s Deliveries) Add(ctx context.Context, d *delivery.Delivery, most delivery
 	return err
 }
 
+// addReceiver adds the receiver of the entry that addEntry adds. Its arguments come after those of an entry.
+const addReceiver = "INSERT INTO deliveries (" + deliveryColumns + ", claimed, since) SELECT $1, $2, $3, $21, $5, $22, $23, $24, 0, 0, 1, FALSE, {now}"
+
+// insert executes addEntry, and addReceiver with it: in PostgreSQL by one statement, in SQLite by one transaction.
+func (r *Runs) insert(ctx context.Context, e *ledger.Entry, values []any, into ...any) (found bool, err error) {
+	to := e.Receiver
+	if to == nil {
+		return r.db.session(writing).row(ctx, into, addEntry, values...)
+	}
+	both := append(values[:20:20], []byte(to.Name), []byte(to.Host), to.Target, to.EndOnly)
+	if r.db.settings.Kind == Postgres {
+		return r.db.session(writing).row(ctx, into, "WITH added AS ("+addEntry+"), told AS ("+addReceiver+" FROM added) SELECT created, expires FROM added", both...)
+	}
+	err = r.db.transaction(ctx, func(ctx context.Context, s session) (err error) {
+		if found, err = s.row(ctx, into, addEntry, values...); found && err == nil {
+			_, err = s.exec(ctx, addReceiver, both...)
+		}
+		return err
+	})
+	return found, err
+}
+
 // Remove implements [delivery.Store].
 func (s Deliveries) Remove(ctx context.Context, k delivery.Key) error {
 	_, err := s.db.session(writing).exec(ctx, "DELETE FROM deliveries WHERE "+isEntry+" AND receiver = $4", place(k.Run, k.Receiver)...)

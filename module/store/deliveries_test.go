@@ -1,8 +1,12 @@
 package store
 
 import (
+	"errors"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/deliverytest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/delivery"
@@ -29,6 +33,63 @@ func TestDeliveries(t *testing.T) {
 					[]byte(e.Owner.Realm), []byte(e.Owner.Principal), []byte(e.ID), e.Front, []byte{}, int64(e.State), e.Version)
 			}
 		})
+	})
+}
+
+// TestReceiver: a claim stores an entry with its receiver, or none of them.
+func TestReceiver(t *testing.T) {
+	databases(t, func(t *testing.T, settings Settings) { //nolint:thelper // it is the test
+		db := open(t, settings)
+		s := db.Runs()
+		exec := func(text string) {
+			if _, err := db.session(writing).exec(t.Context(), text); err != nil {
+				t.Fatal(err)
+			}
+		}
+		claim := func(e ledger.Entry) (present *ledger.Entry, receivers []*delivery.Delivery, err error) {
+			present, err = s.Claim(t.Context(), &e, time.Hour, ledger.Bounds{})
+			receivers, failed := db.Deliveries().Of(t.Context(), e.Identity())
+			if failed != nil {
+				t.Fatal(failed)
+			}
+			return present, receivers, err
+		}
+		one := ledger.Entry{
+			Owner: ledger.Owner{Realm: "main", Principal: "alice"}, ID: uuid.NewString(), Key: []byte("k"), Front: "rpc",
+			Receiver: &ledger.Receiver{Name: "r\x00", Host: "host", Target: []byte("\xff"), EndOnly: true},
+		}
+		for range 2 { // the answer to the first one was lost
+			present, got, err := claim(one)
+			if present != nil || err != nil || len(got) != 1 {
+				t.Fatal(present, got, err)
+			}
+			if d := got[0]; d.Receiver != "r\x00" || d.Host != "host" || string(d.Target) != "\xff" || !d.EndOnly || d.Front != "rpc" || d.Cursor != 0 || d.Version != 1 || d.Claimed || !d.Next.IsZero() {
+				t.Fatalf("%+v", d)
+			}
+		}
+		two := one
+		two.ID = uuid.NewString()
+		if present, got, err := claim(two); present == nil || present.ID != one.ID || err != nil || len(got) != 0 {
+			t.Fatal(present, got, err)
+		}
+		two.Key, two.Receiver = nil, &ledger.Receiver{Name: "all", Target: []byte{0}}
+		if present, got, err := claim(two); present != nil || err != nil || len(got) != 1 || got[0].EndOnly {
+			t.Fatal(present, got, err)
+		}
+		exec("ALTER TABLE deliveries RENAME TO others") // as a process that ends between the two
+		three := two
+		three.ID = uuid.NewString()
+		_, err := s.Claim(t.Context(), &three, time.Hour, ledger.Bounds{})
+		exec("ALTER TABLE others RENAME TO deliveries")
+		if _, found := s.Get(t.Context(), three.Identity()); err == nil || !errors.Is(found, ledger.ErrNoEntry) {
+			t.Fatal(err, found)
+		}
+		if err := s.Delete(t.Context(), one.Identity()); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := db.Deliveries().Of(t.Context(), one.Identity()); err != nil || len(got) != 0 {
+			t.Fatal(got, err)
+		}
 	})
 }
 

@@ -94,7 +94,7 @@ func (r *Runs) Claim(ctx context.Context, e *ledger.Entry, keep time.Duration, m
 // add adds an entry, and sets its version and times. Otherwise it returns the one that is in its way; nil: that one was deleted meanwhile.
 func (r *Runs) add(ctx context.Context, e *ledger.Entry, values []any) (added bool, present *record, err error) {
 	var created, expires int64
-	if added, err = r.db.session(writing).row(ctx, []any{&created, &expires}, addEntry, values...); err != nil {
+	if added, err = r.insert(ctx, e, values, &created, &expires); err != nil {
 		return false, nil, err
 	}
 	if added {

@@ -49,8 +49,8 @@ func (r *request) send() (result jsontext.Value, fault *jsonrpc.Error) {
 		return nil, fault
 	}
 	if send.Push != nil {
-		if fault = r.checkInline(t, send.Push); fault != nil {
-			return nil, fault
+		if problem := f.Push.Client.Check(r.ctx, send.Push.URL); problem != "" {
+			return nil, r.invalid(inlinePrefixes[r.version]+"url", problem)
 		}
 	}
 	wait := f.Options.Wait
@@ -66,6 +66,11 @@ func (r *request) send() (result jsontext.Value, fault *jsonrpc.Error) {
 	s.send.Metadata = nil // it may be long, and streams last long
 	if s.chosen, fault = r.selectSkill(t, named, send.Message.Parts); fault != nil {
 		return nil, fault
+	}
+	if send.Push != nil && t != nil { // before the message, so that its receiver misses no event of it
+		if _, fault = r.attach(t, send.Push, inlinePrefixes[r.version]); fault != nil {
+			return nil, fault
+		}
 	}
 	waits := !s.send.Immediately || r.version == wire.V01
 	if t != nil && t.Status.State.Open() {
@@ -101,7 +106,7 @@ func (r *request) send() (result jsontext.Value, fault *jsonrpc.Error) {
 
 // join handles a message to a task whose run goes on: it adds the message to the history.
 func (s *submission) join(waits bool) (result jsontext.Value, fault *jsonrpc.Error) {
-	f, r, cursor := s.front, s.request, s.task.Entry.Version
+	f, r := s.front, s.request
 	s.ended = nil
 	t, err := f.Change(r.ctx, s.task, func(t *task.Task) error {
 		if !t.Status.State.Open() {
@@ -117,7 +122,7 @@ func (s *submission) join(waits bool) (result jsontext.Value, fault *jsonrpc.Err
 	if err == nil {
 		s.task, r.task = t, t
 		s.newest.Store(t)
-		err = s.attach(r.ctx, cursor)
+		s.listen()
 	}
 	switch {
 	case err != nil:

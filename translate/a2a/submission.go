@@ -277,13 +277,11 @@ func (s *submission) make(ctx context.Context, complete func(*task.Task)) *run.F
 		t.Wishes = wanted
 		complete(t)
 	}
-	var cursor int64
 	var err error
 	if first {
 		err = s.begin(ctx, set)
 	} else {
 		known := s.task.Entry.Version
-		cursor = known
 		var t *task.Task
 		t, err = f.Take(ctx, s.task, func(t *task.Task) error {
 			if t.Entry.Version != known {
@@ -297,13 +295,9 @@ func (s *submission) make(ctx context.Context, complete func(*task.Task)) *run.F
 			s.keep(t)
 		}
 	}
-	if err == nil {
-		if err = s.attach(ctx, cursor); err != nil { // it prevents the invocation
-			s.advance(&run.Run{Failure: notKept(err)})
-		}
-	}
 	switch {
 	case err == nil:
+		s.listen()
 		return nil
 	case errors.Is(err, errTaken), errors.Is(err, ledger.ErrEnded), errors.Is(err, ledger.ErrNoEntry):
 		s.taken = true
@@ -328,9 +322,16 @@ func (s *submission) begin(ctx context.Context, set func(*task.Task)) error {
 		t.Name = s.send.Task
 	}
 	set(t)
-	e := &ledger.Entry{Owner: t.Owner}
+	e := &ledger.Entry{Owner: t.Owner, ID: f.Ledger.NewID()}
 	if err := t.Begin(e); err != nil {
 		return err
+	}
+	var hook *wire.PushConfig
+	if s.send.Push != nil {
+		var err error
+		if hook, e.Receiver, err = f.Push.receiver(ctx, e.Identity(), r.version, s.send.Push); err != nil {
+			return err
+		}
 	}
 	if err := task.NoPlace(f.Ledger.Fits(t.Owner, len(e.Notes))); err != nil {
 		return err
@@ -351,6 +352,9 @@ func (s *submission) begin(ctx context.Context, set func(*task.Task)) error {
 			s.task = t
 			s.keep(t)
 			r.changed(ctx, taskMade, t, "", "")
+			if hook != nil {
+				r.changed(ctx, webhookSet, t, hook.ID, hook.URL)
+			}
 			return nil
 		case !present.State.Ended():
 			return errTaken
@@ -362,20 +366,11 @@ func (s *submission) begin(ctx context.Context, set func(*task.Task)) error {
 	return errTaken
 }
 
-// attach adds the webhook of the message, and begins to hear of the events for a streaming method. cursor is the version before the message.
-func (s *submission) attach(ctx context.Context, cursor int64) error {
-	f, r := s.front, s.request
-	if s.send.Push != nil {
-		webhook, err := f.Push.attach(ctx, s.task, r.version, s.send.Push, cursor)
-		if err != nil {
-			return err
-		}
-		r.changed(ctx, webhookSet, s.task, webhook.ID, webhook.URL)
+// listen begins to hear of the events for a streaming method.
+func (s *submission) listen() {
+	if s.request.method.streams && !s.request.IsNotification() {
+		s.feed = s.front.Ledger.Feed(s.task.Entry)
 	}
-	if r.method.streams && !r.IsNotification() {
-		s.feed = f.Ledger.Feed(s.task.Entry)
-	}
-	return nil
 }
 
 // refuse handles a call that failed before the invocation: it sets the error, asks the client, or makes a task that has ended.

@@ -109,6 +109,7 @@ func withWebhooks(tb testing.TB, a *agent) *hooks {
 	tb.Helper()
 	h := &hooks{rows: deliverytest.NewDatabase(), key: key{runtoken.RestoreKey(runtoken.KeyID{1}, runtoken.Secret{2}, time.Time{}), new(bool)}}
 	rows := h.rows.Instance()
+	a.db.Received = h.rows.Claimed
 	a.front.Ledger.Subscribe(h.rows.Store)
 	h.Deliverer = delivery.New(rows, a.front.Ledger.Subscribe, rows)
 	a.front.Push = &a2a.Webhooks{

@@ -85,15 +85,29 @@ func setWebhook(r *request) (jsontext.Value, *jsonrpc.Error) {
 	if err != nil {
 		return nil, r.taskError(p.Task, err)
 	}
-	made, err := w.attach(r.ctx, t, r.version, &p, t.Entry.Version)
+	made, fault := r.attach(t, &p, prefix)
+	if fault != nil {
+		return nil, fault
+	}
+	return wire.AppendPush(nil, r.version, t, made), nil
+}
+
+// attach adds a webhook to a task, or replaces the one with the same id. It gets the events of later versions. prefix is its path in the params.
+func (r *request) attach(t *task.Task, p *wire.PushParams, prefix string) (*wire.PushConfig, *jsonrpc.Error) {
+	w, id := r.front.Push, t.Entry.Identity()
+	made, to, err := w.receiver(r.ctx, id, r.version, p)
+	if err == nil {
+		d := &delivery.Delivery{Run: id, Receiver: to.Name, Front: task.Front, Host: to.Host, Target: to.Target, Cursor: t.Entry.Version}
+		err = w.Deliverer.Add(r.ctx, t.Entry, d, delivery.Bounds{OfRun: maxPerTask, OfOwner: maxPerOwner})
+	}
 	switch {
 	case errors.Is(err, delivery.ErrTooMany):
 		return nil, r.invalid(prefix+"id", tooManyWebhooks)
 	case err != nil:
-		return nil, r.taskError(p.Task, err)
+		return nil, r.taskError(t.ID, err)
 	}
 	r.changed(r.ctx, webhookSet, t, made.ID, made.URL)
-	return wire.AppendPush(nil, r.version, t, made), nil
+	return made, nil
 }
 
 // getWebhook returns a webhook of a task. The older versions need no id of the webhook.
@@ -169,20 +183,6 @@ func (r *request) taskOfWebhook(p *wire.PushParams, violations []wire.Violation)
 	return t, nil
 }
 
-// checkInline returns the error for a webhook in a message; nil: there is none. t is the task of the message; nil: it makes one.
-func (r *request) checkInline(t *task.Task, p *wire.PushParams) *jsonrpc.Error {
-	w, prefix := r.front.Push, inlinePrefixes[r.version]
-	if problem := w.Client.Check(r.ctx, p.URL); problem != "" {
-		return r.invalid(prefix+"url", problem)
-	}
-	if t != nil {
-		if all, err := w.of(r.ctx, t); err == nil && len(all) >= maxPerTask && indexOf(all, idOf(r.version, p)) < 0 { // else attach fails
-			return r.invalid(prefix+"id", tooManyWebhooks)
-		}
-	}
-	return nil
-}
-
 // of returns the webhooks of a task, in the order in which they were set.
 func (w *Webhooks) of(ctx context.Context, t *task.Task) (all []wire.PushConfig, err error) {
 	rows, err := w.Deliverer.Of(ctx, t.Entry.Identity())
@@ -234,10 +234,8 @@ func (w *Webhooks) noted(ctx context.Context, t *task.Task) (*task.Task, error) 
 	return &own, nil
 }
 
-// attach adds a webhook to a task, or replaces the one with the same id. The task is stored. The webhook gets the events of its versions after a cursor, so
-// call it before anything else happens to a task that was made with a webhook.
-func (w *Webhooks) attach(ctx context.Context, t *task.Task, v wire.Version, p *wire.PushParams, cursor int64) (*wire.PushConfig, error) {
-	id := t.Entry.Identity()
+// receiver returns a webhook of a task, and the receiver that it is.
+func (w *Webhooks) receiver(ctx context.Context, id ledger.Identity, v wire.Version, p *wire.PushParams) (*wire.PushConfig, *ledger.Receiver, error) {
 	made := &wire.PushConfig{ID: idOf(v, p), URL: p.URL, Scheme: p.Scheme, Version: v.String(), Set: time.Now().UnixNano()}
 	if made.ID == "" {
 		made.ID = uuid.Must(uuid.NewV7()).String()
@@ -245,18 +243,14 @@ func (w *Webhooks) attach(ctx context.Context, t *task.Task, v wire.Version, p *
 	if p.Token != "" || p.Credentials != "" {
 		secrets, err := json.Marshal([]string{p.Token, p.Credentials})
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if made.Secrets, err = w.Sealer.SealText(ctx, string(secrets), binding(id)...); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	text, err := json.Marshal(made)
-	if err != nil {
-		return nil, err
-	}
-	d := &delivery.Delivery{Run: id, Receiver: made.ID, Front: task.Front, Host: webhook.HostOf(p.URL), Target: text, Cursor: cursor}
-	return made, w.Deliverer.Add(ctx, t.Entry, d, delivery.Bounds{OfRun: maxPerTask, OfOwner: maxPerOwner})
+	return made, &ledger.Receiver{Name: made.ID, Host: webhook.HostOf(p.URL), Target: text}, err
 }
 
 // binding is what the sealed secrets of a webhook are bound to.

@@ -20,8 +20,6 @@ import (
 type Sender struct {
 	// Sender sends the requests. Events sets its Hears and Event.
 	delivery.Sender
-	// Deliverer sends the call-backs. It is required.
-	Deliverer *delivery.Deliverer
 	// Secrets are those of the operator. Each request has a signature for each of them.
 	Secrets []Secret
 	// Sealer encrypts the tokens of callers. It is required.
@@ -39,28 +37,16 @@ func (s *Sender) Events() *delivery.Sender {
 	return &s.Sender
 }
 
-// Notes returns the notes for the entry of a run, with where its call-back goes. The token is a valid secret, or empty.
-func (s *Sender) Notes(ctx context.Context, owner ledger.Owner, url, token string) ([]byte, error) {
+// Receiver returns the notes for the entry of a run, with where its call-back goes, and the receiver. The token is a valid secret, or empty.
+func (s *Sender) Receiver(ctx context.Context, owner ledger.Owner, url, token string) (notes []byte, receiver *ledger.Receiver, err error) {
 	to := target{URL: url}
 	if token != "" {
-		sealed, err := s.Sealer.SealText(ctx, token, purpose, owner.Realm+"\n"+owner.Principal, url)
-		if err != nil {
-			return nil, err
+		if to.Token, err = s.Sealer.SealText(ctx, token, purpose, owner.Realm+"\n"+owner.Principal, url); err != nil {
+			return nil, nil, err
 		}
-		to.Token = sealed
 	}
-	return json.Marshal(to)
-}
-
-// Claimed makes sure that the call-back of a run is sent, if it has one. Call it when the run has been claimed, before it is submitted.
-func (s *Sender) Claimed(ctx context.Context, e *ledger.Entry) error {
-	to := targetIn(e.Notes)
-	if to.URL == "" {
-		return nil
-	}
-	return s.Deliverer.Add(ctx, e, &delivery.Delivery{
-		Run: e.Identity(), Receiver: purpose, Front: e.Front, Host: webhook.HostOf(to.URL), Target: e.Notes, EndOnly: true, Cursor: e.Version,
-	}, delivery.Bounds{})
+	notes, err = json.Marshal(to)
+	return notes, &ledger.Receiver{Name: purpose, Host: webhook.HostOf(url), Target: notes, EndOnly: true}, err
 }
 
 // Differs returns the function that says by what a repeated call, with a URL and a token, differs from the one that has begun the run of its key;

@@ -24,6 +24,7 @@ import (
 type bridge struct {
 	*callbacks.Sender
 	*deliverytest.Instance
+	*delivery.Deliverer
 	t  *testing.T
 	to *receiver
 
@@ -46,7 +47,7 @@ func open(t *testing.T, d *deliverytest.Database, to *receiver, k keys) *bridge 
 			},
 			Panicked: func(_ context.Context, v any, stack []byte) { t.Errorf("%v\n%s", v, stack) },
 		},
-		Deliverer: delivery.New(b.Instance, b.Instance.Subscribe, b.Instance), Sealer: runtoken.New(k, runtoken.Lifetime, nil),
+		Sealer: runtoken.New(k, runtoken.Lifetime, nil),
 		Outcome: func(_ context.Context, e *ledger.Entry, _ exchange.AnswerBudget) (run.Run, bool) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
@@ -66,6 +67,7 @@ func open(t *testing.T, d *deliverytest.Database, to *receiver, k keys) *bridge 
 			return []byte(e.Owner.Principal + " " + e.Skill + " " + string(o.Output))
 		},
 	}
+	b.Deliverer = delivery.New(b.Instance, b.Instance.Subscribe, b.Instance)
 	b.Deliverer.Begin(b.Sender.Events())
 	synctest.Wait()
 	return b
@@ -85,14 +87,12 @@ func (b *bridge) begin(skill, url, token string) *ledger.Entry {
 	e := ledger.Entry{Owner: ledger.Owner{Realm: "realm", Principal: "ada"}, ID: ids.Next(time.Now()), Front: "rpc", Skill: skill}
 	if url != "" {
 		var err error
-		if e.Notes, err = b.Notes(b.t.Context(), e.Owner, url, token); err != nil {
+		if e.Notes, e.Receiver, err = b.Receiver(b.t.Context(), e.Owner, url, token); err != nil {
 			b.t.Fatal(err)
 		}
 	}
 	claimed := b.Put(e)
-	if err := b.Claimed(b.t.Context(), claimed); err != nil {
-		b.t.Fatal(err)
-	}
+	b.Claimed(claimed)
 	return claimed
 }
 

@@ -61,7 +61,7 @@ type Deliverer struct {
 	mu     sync.Mutex
 	begun  bool
 	lines  lines
-	timer  *time.Timer // calls dispatch when a pause in the schedule ends; nil: there was none yet
+	timer  *time.Timer // calls dispatch when a pause in the schedule ends
 	lookAt time.Time   // when the store is looked at next
 	rest   time.Time   // before that, it is not looked at
 
@@ -74,6 +74,12 @@ func New(runs Runs, subscribe func(tell func(*ledger.Entry)), store Store) *Deli
 	d := &Deliverer{runs: runs, store: store, lines: newLines(), kick: make(chan struct{}, 1)}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	d.closing, d.close = context.WithCancel(d.ctx)
+	d.timer = time.AfterFunc(time.Hour, func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.dispatch()
+	})
+	d.timer.Stop()
 	subscribe(d.hear)
 	return d
 }
@@ -100,9 +106,7 @@ func (d *Deliverer) End(s *Sender) { d.senders.Remove(s.Served, s) }
 func (d *Deliverer) Close(ctx context.Context) {
 	d.mu.Lock()
 	d.close()
-	if d.timer != nil {
-		d.timer.Stop()
-	}
+	d.timer.Stop()
 	d.mu.Unlock()
 	stop := context.AfterFunc(ctx, d.cancel)
 	d.group.Wait()
@@ -157,7 +161,7 @@ func (d *Deliverer) want(id ledger.Identity, e *ledger.Entry) {
 
 // look makes the loop look at the store after a time, unless it does so before. The caller holds the lock, as for the methods below.
 func (d *Deliverer) look(after time.Duration) {
-	if at := later(time.Now().Add(after), d.rest); at.Before(d.lookAt) || d.lookAt.IsZero() {
+	if at := time.Now().Add(max(after, time.Until(d.rest))); at.Before(d.lookAt) || d.lookAt.IsZero() {
 		d.lookAt = at
 		ledger.Wake(d.kick)
 	}
@@ -169,26 +173,13 @@ func (d *Deliverer) dispatch() {
 		now := time.Now()
 		l, ok := d.lines.schedule.Next(now)
 		if !ok {
-			d.wait(d.lines.schedule.Wait(now))
+			if pause := d.lines.schedule.Wait(now); pause > 0 {
+				d.timer.Reset(pause)
+			}
 			return
 		}
 		l.active = true
 		d.group.Go(func() { d.serve(l) })
-	}
-}
-
-// wait calls dispatch after a time, unless that is zero.
-func (d *Deliverer) wait(pause time.Duration) {
-	switch {
-	case pause == 0:
-	case d.timer != nil:
-		d.timer.Reset(pause)
-	default:
-		d.timer = time.AfterFunc(pause, func() {
-			d.mu.Lock()
-			defer d.mu.Unlock()
-			d.dispatch()
-		})
 	}
 }
 
@@ -347,13 +338,8 @@ func (d *Deliverer) claim() time.Time {
 	case len(rows) > 0:
 		d.look(lookAgain)
 	}
-	d.lookAt = later(d.lookAt, d.rest)
-	return d.lookAt
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
+	if d.lookAt.Before(d.rest) {
+		d.lookAt = d.rest
 	}
-	return b
+	return d.lookAt
 }

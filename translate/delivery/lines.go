@@ -72,16 +72,21 @@ func ownerOf(o ledger.Owner) string { return o.Realm + "\n" + o.Principal }
 
 func sizeOf(e *ledger.Entry) int64 { return entrySize + int64(len(e.Notes)+len(e.Outcome)) }
 
+// of returns a run, which perhaps is not in memory yet.
+func (ls *lines) of(id ledger.Identity) *heard {
+	if r := ls.runs[id]; r != nil {
+		return r
+	}
+	return &heard{lines: map[string]*line{}}
+}
+
 // want makes sure that the deliveries of a run are taken, and keeps a version for them; nil: none. If there is no room, they are found later.
 func (ls *lines) want(id ledger.Identity, e *ledger.Entry) {
-	r := ls.runs[id]
-	if r == nil {
-		if len(ls.runs) >= maxRuns {
-			return
-		}
-		r = &heard{lines: map[string]*line{}}
-		ls.runs[id] = r
+	r := ls.of(id)
+	if len(ls.runs) >= maxRuns && ls.runs[id] == nil {
+		return
 	}
+	ls.runs[id] = r
 	if e != nil {
 		ls.keep(r, e)
 	}
@@ -137,10 +142,7 @@ func (ls *lines) take(most int) []ledger.Identity {
 
 // add adds a claimed delivery. If there is no place for it, it returns after which time the delivery is due again.
 func (ls *lines) add(row *Delivery, claimed time.Time) (wait time.Duration) {
-	r := ls.runs[row.Run]
-	if r == nil {
-		r = &heard{lines: map[string]*line{}}
-	}
+	r := ls.of(row.Run)
 	if l := r.lines[row.Receiver]; l != nil { // its claim has ended
 		switch {
 		case l.active, l.Host != row.Host:

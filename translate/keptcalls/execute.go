@@ -40,9 +40,8 @@ type Request struct {
 	MaxOutput int64
 	// Notes of the front are stored in the entry. May be nil.
 	Notes []byte
-	// Claimed is called when the run has been claimed, directly before the provider is called, to store what belongs to the run: where its end has to be
-	// delivered. After an error, the call is refused. May be nil.
-	Claimed func(ctx context.Context, e *ledger.Entry) error
+	// Receiver is to whom the end of the run is delivered. May be nil.
+	Receiver *ledger.Receiver
 	// Differs returns by what the call differs from the one that has begun the run of its key, beside the skill and the arguments;
 	// empty: by nothing. May be nil.
 	Differs func(e *ledger.Entry) string
@@ -110,7 +109,7 @@ func Execute(ctx context.Context, l *ledger.Ledger, b Bridge, q *Request) Answer
 
 // newEntry returns the claim of a call.
 func newEntry(q *Request) *ledger.Entry {
-	e := &ledger.Entry{Owner: q.Owner, Front: q.Call.Front, Skill: q.Call.Name, Asked: q.Call.Name, Notes: q.Notes}
+	e := &ledger.Entry{Owner: q.Owner, Front: q.Call.Front, Skill: q.Call.Name, Asked: q.Call.Name, Notes: q.Notes, Receiver: q.Receiver}
 	if q.Key != "" {
 		sum := sha256.Sum256([]byte("key " + q.Key))
 		e.Key = sum[:]

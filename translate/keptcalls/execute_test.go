@@ -1,7 +1,6 @@
 package keptcalls_test
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"runtime"
@@ -264,37 +263,36 @@ func TestArgumentsOfRefusedCalls(t *testing.T) {
 	}
 }
 
-// What belongs to a run is stored when the run is claimed and before the provider is called, once. Otherwise the call is not executed, and its key is free.
-func TestClaimed(t *testing.T) {
+// The receiver of a run is claimed with the run, once and before the provider is called. If that fails, the call is not executed, and its key is free.
+func TestReceiver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := provider()
-		i := start(t, p, ledgertest.New(), nil)
+		p, db := provider(), ledgertest.New()
 		var claimed []*ledger.Entry
-		fails := errors.New("the database is gone")
-		with := func(q *keptcalls.Request) {
-			q.Claimed = func(_ context.Context, e *ledger.Entry) error {
-				p.Received(t, "POST /run/sum", len(claimed))
-				if fails == nil {
-					claimed = append(claimed, e)
-				}
-				return fails
-			}
+		db.Received = func(e *ledger.Entry) {
+			p.Received(t, "POST /run/sum", len(claimed))
+			own := *e
+			claimed = append(claimed, &own)
 		}
-		for _, key := range []string{"key", ""} {
-			if a := i.Call(key, "acme.sum", `{"a":1}`, with); a.Failure == nil || a.Failure.Executed != run.ExecutedNo || !errors.Is(a.Failure.Cause, fails) {
-				t.Fatalf("%+v", a)
+		i := start(t, p, db, func(c *ledger.Config) { c.Trouble = nil })
+		with := func(q *keptcalls.Request) { q.Receiver = &ledger.Receiver{Name: "r", Host: "host"} }
+		i.Store.Fail(func(statement string) error {
+			if statement == "claim" {
+				return &ledger.Unavailable{Err: errors.New("the database is gone")}
 			}
-			if a := i.Call(key, "acme.sum", `{"a":"x"}`, with); a.Failure == nil || a.Failure.Kind != run.InvalidArguments {
-				t.Errorf("%+v", a)
+			return nil
+		}, nil)
+		for _, key := range []string{"key", ""} {
+			if a := i.Call(key, "acme.sum", `{"a":1}`, with); a.Failure == nil || a.Failure.Executed != run.ExecutedNo {
+				t.Fatalf("%+v", a)
 			}
 		}
 		p.Received(t, "POST /run/sum", 0)
-		fails = nil
+		i.Store.Fail(nil, nil)
 		i.Call("key", "acme.sum", `{"a":1}`, with)
 		i.Call("key", "acme.sum", `{"a":1}`, with)
 		i.Call("", "acme.sum", `{"a":1}`, with)
 		p.Received(t, "POST /run/sum", 2)
-		if len(claimed) != 2 || claimed[0].Version != 1 || claimed[0].Owner != owner || claimed[0].State != ledger.Submitting || claimed[1].ID == claimed[0].ID {
+		if len(claimed) != 2 || claimed[0].Owner != owner || claimed[0].State != ledger.Submitting || claimed[1].ID == claimed[0].ID || claimed[1].Receiver.Name != "r" {
 			t.Errorf("%+v", claimed)
 		}
 	})

@@ -125,11 +125,6 @@ func (s *submission) Invoke(ctx context.Context, skill *translate.Skill) *run.Fa
 		}
 		s.how.Reserved = maxOutcome(q)
 	}
-	if q.Claimed != nil {
-		if err := q.Claimed(ctx, s.Newest.Load()); err != nil {
-			return ledger.NotKept(err)
-		}
-	}
 	s.how.Unsent = false
 	return nil
 }

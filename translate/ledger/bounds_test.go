@@ -158,7 +158,7 @@ func TestOutcomeIsNotKept(t *testing.T) {
 					t.Errorf("%+v", f)
 				}
 			}
-			page, _, err := each.List(t.Context(), &ledger.Query{Owner: &owner, Limit: 1}, nil)
+			page, _, err := each.List(t.Context(), &ledger.Query{Owner: &owner, Limit: 1}, func(*ledger.Entry) bool { return true })
 			if err != nil || len(page) != 1 || page[0].State != ledger.Completed || !page[0].Unkept() {
 				t.Errorf("%+v, error %v", page, err)
 			}

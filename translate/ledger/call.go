@@ -48,7 +48,7 @@ func (c *Call) Go(ctx context.Context, panicked func(context.Context, any, []byt
 // Attend makes the call the one that follows the run of an entry, until End. If the end of the run becomes known otherwise, such as by a cancellation at
 // whichever instance, that ends the execution.
 func (c *Call) Attend(l *Ledger, e *Entry) {
-	letGo := l.Hold(e)
+	_, letGo := l.use(e.Identity(), 1) // so that it is not polled
 	stop := l.Attend(e, &c.Newest, func() {
 		if !c.ending.Load() {
 			c.cancel(run.ErrCallerCanceled)

@@ -40,6 +40,7 @@ func (l *Ledger) Add(ctx context.Context, e *Entry, most int64) (present *Entry,
 	case err != nil:
 		return nil, NotKept(err)
 	case present == nil:
+		e.Receiver = nil
 		l.learn(e, true)
 	}
 	return present, nil

@@ -91,11 +91,26 @@ type Entry struct {
 	// Apart is the size of an outcome that is stored apart from the entry, in bytes, so that lists don't read it; 0: there is none.
 	Apart int64
 
+	// Receiver is to whom the events of the run are delivered from its claim on; nil: to nobody yet. The claim stores it, and what reads or changes an entry does
+	// not have it.
+	Receiver *Receiver
+
 	// Version, Created, Changed and Expires are set by the Store, the times by its clock. The version counts from 1.
 	Version          int64
 	Created, Changed time.Time
 	// Expires is when an ended entry is deleted, and when an open one is to be ended.
 	Expires time.Time
+}
+
+// Receiver is to whom the events of a run are delivered: see package delivery, whose Delivery has what is said here only in short.
+type Receiver struct {
+	// Name is its name. A run has one receiver of a name.
+	Name string
+	// Host is that of the URL, and Target is where the events go, in the words of the front.
+	Host   string
+	Target []byte
+	// EndOnly says that only the end of the run is an event.
+	EndOnly bool
 }
 
 // Label is by what a front lists its entries.

@@ -46,8 +46,9 @@ type Follower interface {
 
 // Ledger keeps the entries of a [Store]. There is one for each database of a process. It lives as long as the process, and configurations share it.
 type Ledger struct {
+	// Panicked reports a panic of what keeps a run in the background, like that of the [Config].
+	Panicked func(ctx context.Context, value any, stack []byte)
 	trouble  func(error)
-	panicked func(context.Context, any, []byte)
 
 	ids       run.IDs
 	followers run.Serving[string, Follower] // by realm
@@ -63,7 +64,7 @@ type Ledger struct {
 
 // New returns the ledger of a store. It does nothing before the first Begin.
 func New(config Config) *Ledger {
-	l := &Ledger{trouble: config.Trouble, panicked: config.Panicked}
+	l := &Ledger{trouble: config.Trouble, Panicked: config.Panicked}
 	l.store, l.all, l.named, l.usage.owners = config.Store, map[Identity]*live{}, map[string]*live{}, map[Owner]*holding{}
 	l.closed, l.close = context.WithCancel(context.Background())
 	l.polls.ofSource, l.polls.ofOwner = map[portion]int{}, map[portion]int{}
@@ -108,11 +109,6 @@ func (l *Ledger) Granted(owner Owner) {
 	}()
 }
 
-// Panicked reports a panic of what keeps a run in the background.
-func (l *Ledger) Panicked(ctx context.Context, value any, stack []byte) {
-	l.panicked(ctx, value, stack)
-}
-
 // Close ends the loops and the polls, and writes what could not be written yet, until the context ends. Calls in progress go on. The store must be open.
 func (l *Ledger) Close(ctx context.Context) {
 	l.close()
@@ -139,14 +135,12 @@ func (l *Ledger) Named(ctx context.Context, owner Owner, key []byte) (*Entry, er
 // mostRead bounds the entries that are read for a page of a list.
 const mostRead = 1000
 
-// List returns entries that match, the newest ones first; nil: all do. next is the Before of the following page; empty: there is none. A page may have
+// List returns entries that match, the newest ones first. next is the Before of the following page; empty: there is none. A page may have
 // fewer entries than its limit, or none, although there is a next one.
 func (l *Ledger) List(ctx context.Context, q *Query, match func(*Entry) bool) (page []*Entry, next string, err error) {
 	part := *q
 	for read := 0; read < mostRead; {
-		if match != nil { // few may match
-			part.Limit = min(max(q.Limit, 100), mostRead-read)
-		}
+		part.Limit = min(max(q.Limit, 100), mostRead-read) // few may match
 		found, after, err := l.store.List(ctx, &part)
 		if err != nil {
 			return nil, "", err
@@ -155,14 +149,14 @@ func (l *Ledger) List(ctx context.Context, q *Query, match func(*Entry) bool) (p
 			if u := l.pending.find(e.Identity()); u != nil {
 				e = u.entry
 			}
-			if match != nil && !match(e) {
+			if !match(e) {
 				continue
 			}
 			if page = append(page, e); len(page) == q.Limit && (i < len(found)-1 || after != "") {
 				return page, e.ID, nil
 			}
 		}
-		if after == "" || match == nil || len(found) < part.Limit { // the store has looked at as many as it may
+		if after == "" || len(found) < part.Limit { // the store has looked at as many as it may
 			return page, after, nil
 		}
 		read, part.Before = read+len(found), after

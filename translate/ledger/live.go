@@ -205,12 +205,6 @@ func (l *lives) follow(next, e *Entry) {
 	}
 }
 
-// Hold says that a call of this process follows a run, so that it is not polled until letGo is called.
-func (l *lives) Hold(e *Entry) (letGo func()) {
-	_, letGo = l.use(e.Identity(), 1)
-	return letGo
-}
-
 // maxBehind is how many versions a reader of a [Feed] may be behind. Then its feed ends.
 const maxBehind = 64
 

@@ -28,7 +28,7 @@ type instance struct {
 // guard reports a panic. It is deferred.
 func (l *instance) guard() {
 	if value := recover(); value != nil {
-		l.panicked(context.Background(), value, debug.Stack())
+		l.Panicked(context.Background(), value, debug.Stack())
 	}
 }
 

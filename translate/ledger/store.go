@@ -18,7 +18,7 @@ type Store interface {
 
 	// Claim adds an entry in the state Submitting or a later one, with this instance as its follower, for a time to keep it. If the owner has an entry of
 	// its key that is in use, the entry is not added, and present is that one. An entry that has ended and has expired is replaced. To send a claim
-	// again after an error is safe: the entry with the same ID is the claim itself, and then present is nil and e has its version. If the database can be
+	// again after an error is safe, and the Receiver is stored with the entry, or neither is: the entry with the same ID is the claim itself, and then present is nil and e has its version. If the database can be
 	// read but not written, present is found, too. The error is [ErrTooMany] if a Store that counts what there is with each change has counted as much as
 	// the bounds allow; zero ones allow any number.
 	Claim(ctx context.Context, e *Entry, keep time.Duration, most Bounds) (present *Entry, err error)

@@ -282,11 +282,10 @@ func (f *Front) executeKept(ctx context.Context, p *params, call translate.Call,
 	call.Inputs.Members = membersOf(call.Inputs.Text)
 	q := &keptcalls.Request{Owner: f.Kept.Owner(call.Principal), Key: key, Call: call, MaxOutput: f.Kept.MaxOutput, Differs: f.Callbacks.Differs(ctx, to.url, to.token)}
 	if to.url != "" {
-		notes, err := f.Callbacks.Notes(ctx, q.Owner, to.url, to.token)
-		if err != nil {
+		var err error
+		if q.Notes, q.Receiver, err = f.Callbacks.Receiver(ctx, q.Owner, to.url, to.token); err != nil {
 			return nil, p.tokensUnavailable(run.ExecutedNo, err)
 		}
-		q.Notes, q.Claimed = notes, f.Callbacks.Claimed
 	}
 	bridge := f.bridge(p)
 	p.release()

@@ -77,6 +77,15 @@ func (d *Database) Store(e *ledger.Entry) {
 	d.runs[e.Identity()] = &own
 }
 
+// Claimed stores an entry with its receiver, as a claim does.
+func (d *Database) Claimed(e *ledger.Entry) {
+	d.Store(e)
+	if to := e.Receiver; to != nil {
+		row := &delivery.Delivery{Run: e.Identity(), Receiver: to.Name, Front: e.Front, Host: to.Host, Target: to.Target, EndOnly: to.EndOnly}
+		_ = d.Instance().Add(context.Background(), row, delivery.Bounds{}) // the run is there
+	}
+}
+
 // Forget deletes a run, as when it has expired.
 func (d *Database) Forget(run ledger.Identity) {
 	d.mu.Lock()

@@ -18,6 +18,9 @@ import (
 
 // DB is a database in memory. Its clock is [time.Now] until Ahead moves it.
 type DB struct {
+	// Received is called for a claim with a receiver, as a part of its statement; nil: nobody hears of them.
+	Received func(e *ledger.Entry)
+
 	mu        sync.Mutex
 	ahead     time.Duration
 	mute      bool
@@ -153,6 +156,7 @@ func (s *Store) put(e *ledger.Entry) {
 		e.Follower = ""
 	}
 	own := *e
+	own.Receiver = nil
 	if own.Ref.Kept = e.ID; !own.Ref.NotBefore.IsZero() {
 		own.Ref.NotBefore = own.Ref.NotBefore.Add(s.ahead)
 	}
@@ -212,6 +216,9 @@ func (s *Store) claim(ctx context.Context, e *ledger.Entry, keep time.Duration) 
 		now := s.clock()
 		e.Version, e.Created, e.Changed, e.Expires, e.Follower = 1, now, now, now.Add(keep), s.id
 		s.put(e)
+		if e.Receiver != nil && s.Received != nil {
+			s.Received(e)
+		}
 		return nil, nil
 	})
 }
