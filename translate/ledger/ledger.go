@@ -135,7 +135,7 @@ func (l *Ledger) Named(ctx context.Context, owner Owner, key []byte) (*Entry, er
 // mostRead bounds the entries that are read for a page of a list.
 const mostRead = 1000
 
-// List returns entries that match, the newest ones first. next is the Before of the following page; empty: there is none. A page may have
+// List returns entries that match, the newest ones first; nil: all do. next is the Before of the following page; empty: there is none. A page may have
 // fewer entries than its limit, or none, although there is a next one.
 func (l *Ledger) List(ctx context.Context, q *Query, match func(*Entry) bool) (page []*Entry, next string, err error) {
 	part := *q
@@ -149,7 +149,7 @@ func (l *Ledger) List(ctx context.Context, q *Query, match func(*Entry) bool) (p
 			if u := l.pending.find(e.Identity()); u != nil {
 				e = u.entry
 			}
-			if !match(e) {
+			if match != nil && !match(e) {
 				continue
 			}
 			if page = append(page, e); len(page) == q.Limit && (i < len(found)-1 || after != "") {
