@@ -26,7 +26,7 @@ func (e *Endpoint) operatorAdvice(f *run.Failure) (advice string, known bool) {
 			advice += "; then follow the run: " + e.command("follow", f.SkillID, f.ExecutionID)
 		}
 	case f.Refused != "":
-		advice = allowAdvice(f)
+		advice = Permit(f, func(option string) string { return "--" + strings.ReplaceAll(option, "_", "-") })
 	case f.Lost && (f.HTTPStatus == http.StatusNotFound || f.HTTPStatus == http.StatusGone):
 		advice = "check the execution id and the skill: the provider does not know such a run, or has deleted it. Only the provider can say how the run ended"
 	case f.Lost:
@@ -34,9 +34,11 @@ func (e *Endpoint) operatorAdvice(f *run.Failure) (advice string, known bool) {
 	case next == run.NextFollowRun && f.ExecutionID != "":
 		advice = "the run exists, do not start another; follow it: " + e.command("follow", f.SkillID, f.ExecutionID)
 	case next == run.NextRetry && document.IsDocument(f.Phase) && (f.Timeout > 0 || f.Kind == run.DeadlineExceeded):
-		advice = lateDocument
+		advice = "try again later: nothing was executed. The time for reading documents is fixed, as it is for the bridge"
+	case errors.Is(f.Cause, syscall.ECONNREFUSED) && next == run.NextRetry:
+		advice = "check the host and the port: no program listens there; or try again later: nothing was executed"
 	case next == run.NextRetry:
-		advice = retryAdvice(f) + ": nothing was executed"
+		advice = "try again later: nothing was executed"
 	case next == run.NextOtherSkill, f.WrongOrigin():
 		advice = e.unusableAdvice(f)
 	default:
@@ -50,6 +52,8 @@ func (e *Endpoint) unusableAdvice(f *run.Failure) string {
 	switch {
 	case f.Kind == run.VersionIncompatible:
 		return "the skill follows another version of the protocol than this program: use a newer build of Skill Bridge, or another skill"
+	case f.URL == e.URL && (f.HTTPStatus == http.StatusNotFound || f.HTTPStatus == http.StatusGone):
+		return "check the URL: there is no such document"
 	case f.Phase == run.PhaseDiscovery:
 		return "check that this is the origin of a provider of skills, and its port; if it is, its index has to be corrected there"
 	case f.Phase == run.PhaseDescriptor && f.Gone():
@@ -60,41 +64,6 @@ func (e *Endpoint) unusableAdvice(f *run.Failure) string {
 		return "the provider no longer runs this skill; list the others: " + e.command("list")
 	}
 	return "nothing was executed; tell the provider that its answer is invalid"
-}
-
-// readAdvice is the advice about a call of a skill that consists of instructions, before the command that shows them.
-const readAdvice = "read the instructions: "
-
-const lateDocument = "try again later: nothing was executed. The time for reading documents is fixed, as it is for the bridge"
-
-// retryAdvice returns the advice about a failure that may be temporary.
-func retryAdvice(f *run.Failure) string {
-	if errors.Is(f.Cause, syscall.ECONNREFUSED) {
-		return "check the host and the port: no program listens there; or try again later"
-	}
-	return "try again later"
-}
-
-// unreadAdvice returns the advice about a document that validate could not read.
-func (e *Endpoint) unreadAdvice(f *run.Failure) string {
-	switch {
-	case f.Refused != "":
-		return allowAdvice(f)
-	case f.Gone(), f.WrongOrigin() && (f.HTTPStatus == http.StatusNotFound || f.HTTPStatus == http.StatusGone):
-		return "check the URL: there is no such document"
-	case f.Kind == run.AuthRequired, f.Kind == run.PermissionDenied:
-		return e.credentialAdvice(f)
-	case f.Kind == run.DeadlineExceeded:
-		return lateDocument
-	case f.Kind == run.Unreachable, f.Expired(), f.Kind == run.RateLimited:
-		return retryAdvice(f)
-	}
-	return ""
-}
-
-// allowAdvice names the flag that allows a refused request.
-func allowAdvice(f *run.Failure) string {
-	return Permit(f, func(option string) string { return "--" + strings.ReplaceAll(option, "_", "-") })
 }
 
 // Permit says how an operator permits a refused request. written returns an option of the Caddyfile with its value as it has to be written.

@@ -101,15 +101,15 @@ func TestJSONOnTerminal(t *testing.T) {
 func TestTable(t *testing.T) {
 	var out bytes.Buffer
 	s := &Screen{Out: bufio.NewWriter(&out), width: 14}
-	s.Table("", []string{"NAME", "TEXT"}, [][]string{{"ä", "a long description"}, {"bcd\n", ""}})
+	s.Table("", 2, []string{"NAME", "TEXT"}, [][]string{{"ä", "a long description"}, {"bcd\n", ""}})
 	s.End(OK)
 	if want := "NAME  TEXT\nä     a long …\nbcd\n"; out.String() != want {
 		t.Errorf("%q, want %q", &out, want)
 	}
 }
 
-// TestWholeTable: what must be read whole is not cut at the width of a terminal.
-func TestWholeTable(t *testing.T) {
+// TestTableCells: what must be read whole is not cut at the width of a terminal.
+func TestTableCells(t *testing.T) {
 	rows := func() [][]string {
 		return [][]string{{"ok", "a", "read", ""}, {"failed", "b", "it is not valid", "tell the provider"}, {"failed", "a long name of a skill", "gone", ""}}
 	}
@@ -127,7 +127,7 @@ func TestWholeTable(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		s := &Screen{Out: bufio.NewWriter(&out), width: c.width}
-		s.WholeTable("", 2, header, rows())
+		s.Table("", 2, header, rows())
 		s.End(OK)
 		if out.String() != c.want {
 			t.Errorf("width %d:\n%s\nwant\n%s", c.width, &out, c.want)
@@ -135,11 +135,11 @@ func TestWholeTable(t *testing.T) {
 	}
 }
 
-// TestWholeTableIsAligned: a long cell to be read whole moves no other, also without a terminal, and characters have their widths.
-func TestWholeTableIsAligned(t *testing.T) {
+// TestTableIsAligned: a long cell to be read whole moves no other, also without a terminal, and characters have their widths.
+func TestTableIsAligned(t *testing.T) {
 	var out bytes.Buffer
 	s, long := &Screen{Out: bufio.NewWriter(&out)}, strings.Repeat("w", maxPadding+1)
-	s.WholeTable("", 2, []string{"RESULT", "WHERE", "WHAT", "HOW TO FIX"}, [][]string{
+	s.Table("", 2, []string{"RESULT", "WHERE", "WHAT", "HOW TO FIX"}, [][]string{
 		{"ok", "天気", "read", "nothing"}, {"failed", "e\u0301", long, "tell the provider"}, {"failed", "b", "gone", long},
 	})
 	s.End(OK)
@@ -327,7 +327,7 @@ func TestTableIsBounded(t *testing.T) {
 		rows = append(rows, []string{"short", "1.0.0", "usual"})
 	}
 	screen := &Screen{Out: bufio.NewWriter(&out)}
-	screen.Table("", []string{"NAME", "VERSION", "DESCRIPTION"}, rows)
+	screen.Table("", 3, []string{"NAME", "VERSION", "DESCRIPTION"}, rows)
 	screen.End(OK)
 	lines := strings.Split(out.String(), "\n")
 	for i, want := range []string{

@@ -159,11 +159,9 @@ func (e *Endpoint) Describe(ctx context.Context, skill string) int {
 	case e.Screen.AsJSON:
 		e.Screen.JSON(whole)
 	case len(m.Files) > 0:
-		e.Screen.instructions(m.descriptor(), m.Files, whole.Content)
+		e.Screen.instructions(m, whole.Content)
 	default:
-		e.Screen.describe(m.descriptor(), m.ToolName, string(m.State), e.Provider == nil, func(args ...string) string {
-			return e.command("call", append([]string{m.Name}, args...)...)
-		})
+		e.describe(m)
 	}
 	return OK
 }
@@ -210,14 +208,6 @@ func (m *manifest) inputs() []document.Parameter {
 	return list
 }
 
-// descriptor returns what the manifest says as a descriptor.
-func (m *manifest) descriptor() *document.Descriptor {
-	return &document.Descriptor{
-		ID: m.Name, Name: m.DisplayName, Version: m.Version, Description: m.Description, CapabilityType: m.CapabilityType, Access: m.Access,
-		Provider: m.Provider, DocumentationURL: m.Documentation, Inputs: m.inputs(), Output: m.Output, Auth: m.Auth,
-	}
-}
-
 // Fail is fail for a failure of a bridge in this process.
 func (e *Endpoint) Fail(ctx context.Context, f *run.Failure) int { return e.fail(ctx, refusalOf(f)) }
 
@@ -259,7 +249,9 @@ func (e *Endpoint) explain(r *refusal, advice string) {
 	if len(about) > 0 {
 		s.note("       (" + printable(strings.Join(about, ", ")) + ")")
 	}
-	s.showURL(r.URL)
+	if r.URL != "" {
+		s.note("       at " + printable(r.URL))
+	}
 	if f := r.failure; f != nil && f.Kind == run.InvalidDocument {
 		fmt.Fprint(s.Err, faultLines(faultsOf(f)))
 	}
@@ -285,7 +277,7 @@ func (e *Endpoint) next(r *refusal) string {
 	case r.Next == run.NextFixParams && r.Code == document.SkillNotFound:
 		return "see which skills there are: " + e.command("list")
 	case r.Reason == run.OnlyRead && r.SkillID != "":
-		return readAdvice + e.command("describe", r.SkillID)
+		return "read the instructions: " + e.command("describe", r.SkillID)
 	case r.Next == run.NextFixParams && r.SkillID != "":
 		return "see what the skill takes: " + e.command("describe", r.SkillID)
 	case r.Next == run.NextAskOperator:
@@ -342,32 +334,29 @@ func (s *Screen) skills(skills []listedSkill) {
 	for i, e := range skills {
 		rows[i] = []string{e.Name, e.ToolName, e.Version, string(e.Access), string(e.CapabilityType), string(e.State), e.Description}
 	}
-	s.WholeTable("", len(header)-1, header, rows)
+	s.Table("", len(header)-1, header, rows)
 }
 
-// describe writes what a descriptor says about a skill. command returns the command that calls it.
-func (s *Screen) describe(skill *document.Descriptor, tool, state string, withBridge bool, command func(args ...string) string) {
+// describe writes what a manifest says about a skill, and the command that calls it.
+func (e *Endpoint) describe(m *manifest) {
+	s, inputs := e.Screen, m.inputs()
 	say := func(format string, args ...any) {
 		fmt.Fprintln(s.Out, strings.TrimRight(fmt.Sprintf(format, args...), " "))
 	}
-	say("%s %s (%s, %s)", printable(skill.ID), printable(skill.Version), skill.CapabilityType, skill.Access)
-	say("%s", printable(skill.Name+": "+skill.Description))
-	say("By %s", printable(skill.Provider.Name+" "+skill.Provider.URL))
-	if skill.DocumentationURL != "" {
-		say("See %s", printable(skill.DocumentationURL))
-	}
-	if tool != "" {
-		say("Tool name: %s", printable(tool))
-	}
-	if state != "" {
-		say("State: %s", printable(state))
+	say("%s %s (%s, %s)", printable(m.Name), printable(m.Version), m.CapabilityType, m.Access)
+	say("%s", printable(m.DisplayName+": "+m.Description))
+	say("By %s", printable(m.Provider.Name+" "+m.Provider.URL))
+	for _, more := range []struct{ what, text string }{{"See", m.Documentation}, {"Tool name:", m.ToolName}, {"State:", string(m.State)}} {
+		if more.text != "" {
+			say("%s %s", more.what, printable(more.text))
+		}
 	}
 
 	say("\nInputs:")
-	rows := make([][]string, len(skill.Inputs))
-	var args []string
-	for i := range skill.Inputs {
-		input := &skill.Inputs[i]
+	rows := make([][]string, len(inputs))
+	args := []string{m.Name}
+	for i := range inputs {
+		input := &inputs[i]
 		required, standard := "no", "-"
 		if input.Required {
 			required = "yes"
@@ -381,23 +370,23 @@ func (s *Screen) describe(skill *document.Descriptor, tool, state string, withBr
 	if len(rows) == 0 {
 		say("  none")
 	} else {
-		s.WholeTable("  ", 4, []string{"NAME", "TYPE", "REQUIRED", "DEFAULT", "DESCRIPTION"}, rows)
+		s.Table("  ", 4, []string{"NAME", "TYPE", "REQUIRED", "DEFAULT", "DESCRIPTION"}, rows)
 	}
 
-	output := skill.Output.ContentType
-	if skill.Output.Description != "" {
-		output += ": " + skill.Output.Description
+	output := m.Output.ContentType
+	if m.Output.Description != "" {
+		output += ": " + m.Output.Description
 	}
 	say("\nOutput:\n  %s", printable(output))
-	say("\nAuthentication:\n  %s", printable(authentication(&skill.Auth, withBridge)))
-	say("\nCall it:\n  %s", safetext.Escape(command(args...), ""))
+	say("\nAuthentication:\n  %s", printable(authentication(&m.Auth, e.Provider == nil)))
+	say("\nCall it:\n  %s", safetext.Escape(e.command("call", args...), ""))
 }
 
 // instructions writes a skill that is read and not executed: the paths of its files, and its SKILL.md.
-func (s *Screen) instructions(skill *document.Descriptor, files []string, main string) {
-	fmt.Fprintln(s.Out, printable(fmt.Sprintf("%s %s (%s: it is read, not called)", skill.ID, skill.Version, skill.CapabilityType)))
-	fmt.Fprintln(s.Out, printable("By "+skill.Provider.Name+" "+skill.Provider.URL))
-	fmt.Fprintln(s.Out, "Files:", printable(strings.Join(files, ", ")))
+func (s *Screen) instructions(m *manifest, main string) {
+	fmt.Fprintln(s.Out, printable(fmt.Sprintf("%s %s (%s: it is read, not called)", m.Name, m.Version, m.CapabilityType)))
+	fmt.Fprintln(s.Out, printable("By "+m.Provider.Name+" "+m.Provider.URL))
+	fmt.Fprintln(s.Out, "Files:", printable(strings.Join(m.Files, ", ")))
 	fmt.Fprintln(s.Out, "\n"+safetext.Escape(strings.ReplaceAll(main, "\r\n", "\n"), "\t\n"))
 }
 

@@ -109,20 +109,3 @@ type failedOutcome struct {
 	Error *wholeError `json:"error"`
 }
 
-// Unreadable writes why a document could not be read and the advice about it, and returns
-// the exit status.
-func (e *Endpoint) Unreadable(f *run.Failure) int {
-	e.Screen.Complain("%s", f.OperatorMessage())
-	e.Screen.showURL(f.URL)
-	e.Screen.Advise(e.unreadAdvice(f))
-	if e.Screen.AsJSON {
-		e.Screen.JSON(failedOutcome{newWholeError(f)})
-	}
-	return ProtocolError
-}
-
-func (s *Screen) showURL(url string) {
-	if url != "" {
-		s.note("       at " + printable(url))
-	}
-}

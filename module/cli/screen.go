@@ -8,12 +8,11 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/rivo/uniseg"
 	"golang.org/x/term"
-	"golang.org/x/text/width"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 )
@@ -154,19 +153,14 @@ const (
 )
 
 // Table writes rows below a header, and cuts lines at the width of the terminal. A cell that is wider than its column is shortened there, and
-// stands whole on a line of its own below the row, which begins with the name of the column.
-func (s *Screen) Table(indent string, header []string, rows [][]string) {
-	s.WholeTable(indent, len(header), header, rows)
-}
-
-// WholeTable is Table for cells that are to be read whole: in a row that is wider than the terminal, or has a cell among them that is wider than its
-// column, the cells from the column whole on are on lines of their own, which are not cut.
-func (s *Screen) WholeTable(indent string, whole int, header []string, rows [][]string) {
+// stands whole on a line of its own below the row, which begins with the name of the column. The cells from the column whole on are to be read whole: in a
+// row that is wider than the terminal, or has a cell among them that is wider than its column, they are on lines of their own, which are not cut.
+func (s *Screen) Table(indent string, whole int, header []string, rows [][]string) {
 	widths := make([]int, len(header))
 	for _, row := range append([][]string{header}, rows...) {
 		for i := range row {
 			row[i] = cut(printable(row[i]), maxCell)
-			w := widthOf(row[i])
+			w := uniseg.StringWidth(row[i])
 			if w > maxPadding {
 				w = leastPadding
 			}
@@ -177,18 +171,18 @@ func (s *Screen) WholeTable(indent string, whole int, header []string, rows [][]
 		var line strings.Builder
 		line.WriteString(indent)
 		for i, cell := range cells {
-			if widthOf(cell) > maxPadding && moves(cells, i) {
+			if isLong(cells, i) {
 				cell = cut(cell, widths[i])
 			}
-			line.WriteString(cell + strings.Repeat(" ", max(widths[i]-widthOf(cell), 0)+2))
+			line.WriteString(cell + strings.Repeat(" ", max(widths[i]-uniseg.StringWidth(cell), 0)+2))
 		}
 		return strings.TrimRight(line.String(), " ")
 	}
 	fmt.Fprintln(s.Out, cut(line(header), s.width))
 	for _, row := range rows {
 		own := make([]bool, len(row)) // cells on lines of their own
-		for i := range row[:len(row)-1] {
-			own[i] = widthOf(row[i]) > maxPadding && moves(row, i)
+		for i := range row {
+			own[i] = isLong(row, i)
 		}
 		text := line(row)
 		if whole < len(row) && (slices.Contains(own[whole:], true) || cut(text, s.width) != text) {
@@ -206,9 +200,9 @@ func (s *Screen) WholeTable(indent string, whole int, header []string, rows [][]
 	}
 }
 
-// moves reports whether a cell that is wider than its column would move another one of its row.
-func moves(row []string, i int) bool {
-	return slices.ContainsFunc(row[i+1:], func(cell string) bool { return cell != "" })
+// isLong reports whether a cell is wider than its column and would move another one of its row.
+func isLong(row []string, i int) bool {
+	return uniseg.StringWidth(row[i]) > maxPadding && slices.ContainsFunc(row[i+1:], func(cell string) bool { return cell != "" })
 }
 
 // printable returns a text of unknown origin as one line without control characters, which
@@ -229,40 +223,17 @@ func seconds(d time.Duration) string {
 	}
 }
 
-// widthOf returns how many columns of a terminal a text takes.
-func widthOf(text string) (n int) {
-	for _, r := range text {
-		n += columnsOf(r)
-	}
-	return n
-}
-
-func columnsOf(r rune) int {
-	switch {
-	case r < 0x300:
-		return 1
-	case unicode.In(r, unicode.Mn, unicode.Me):
-		return 0
-	}
-	switch width.LookupRune(r).Kind() {
-	case width.EastAsianWide, width.EastAsianFullwidth:
-		return 2
-	}
-	return 1
-}
-
-// cut shortens a text to a number of columns; 0: it does not.
+// cut shortens a text to a number of columns of a terminal; 0: it does not.
 func cut(text string, most int) string {
-	if most == 0 || widthOf(text) <= most {
+	if most == 0 || uniseg.StringWidth(text) <= most {
 		return text
 	}
-	left := most - 1
-	for i, r := range text {
-		if left -= columnsOf(r); left < 0 {
-			return text[:i] + "…"
-		}
+	characters, left, end := uniseg.NewGraphemes(text), most-1, 0
+	for characters.Next() && left >= characters.Width() {
+		left -= characters.Width()
+		_, end = characters.Positions()
 	}
-	return text
+	return text[:end] + "…"
 }
 
 // maxHelp is the length of the lines of a help, in characters.

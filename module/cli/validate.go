@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/sync/errgroup"
 
@@ -306,27 +307,17 @@ func mediaFaults(phase run.Phase, header http.Header) []fault {
 }
 
 // kindOf returns Index for a document with the member skills, else Descriptor.
-func kindOf(document []byte) Kind {
-	decoder := jsontext.NewDecoder(bytes.NewReader(bytes.TrimPrefix(document, []byte("\ufeff"))), jsontext.AllowDuplicateNames(true))
-	if t, err := decoder.ReadToken(); err != nil || t.Kind() != '{' {
-		return Descriptor
+func kindOf(text []byte) Kind {
+	var members struct {
+		Skills   jsontext.Value `json:"skills"`
+		Endpoint jsontext.Value `json:"endpoint"`
+		Inputs   jsontext.Value `json:"inputs"`
 	}
-	kind := Descriptor
-	for {
-		name, err := decoder.ReadToken()
-		if err != nil || name.Kind() != '"' {
-			return kind
-		}
-		switch name.String() {
-		case "skills":
-			kind = Index
-		case "endpoint", "inputs":
-			return Descriptor
-		}
-		if decoder.SkipValue() != nil {
-			return kind
-		}
+	err := json.Unmarshal(document.WithoutBOM(text), &members, jsontext.AllowDuplicateNames(true))
+	if members.Endpoint == nil && members.Inputs == nil && (members.Skills != nil || err != nil && bytes.Contains(text, []byte(`"skills":`))) {
+		return Index
 	}
+	return Descriptor
 }
 
 // The documents of a minimal provider with one skill.

@@ -300,7 +300,7 @@ func summarizeChanges(screen *cli.Screen, all *admin.Changes) {
 		rows[i] = []string{changed(c), c.Since.UTC().Format("2006-01-02 15:04 MST"), strings.Join(c.Changed, ", ")}
 	}
 	fmt.Fprintln(screen.Out, "\nChanges that wait for approval (caddy skill-bridge approve shows them):")
-	screen.Table("  ", []string{"SKILL", "SINCE", "CHANGED"}, rows)
+	screen.Table("  ", 2, []string{"SKILL", "SINCE", "CHANGED"}, rows)
 	if all.More > 0 {
 		fmt.Fprintf(screen.Out, "  and %d more\n", all.More)
 	}

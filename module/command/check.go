@@ -133,5 +133,5 @@ func showFindings(screen *cli.Screen, all []findings.Finding, several bool) {
 		}
 		rows[i] = []string{string(f.Result), where, f.What, f.Fix}
 	}
-	screen.WholeTable("", 2, []string{"RESULT", "WHERE", "WHAT", "HOW TO FIX"}, rows)
+	screen.Table("", 2, []string{"RESULT", "WHERE", "WHAT", "HOW TO FIX"}, rows)
 }

@@ -71,7 +71,7 @@ func showGrants(s *cli.Screen, all *admin.Grants) {
 		}
 		rows[i] = []string{cmp.Or(g.Owner, "?"), cmp.Or(g.Namespace, "?"), since, g.Used.UTC().Format("2006-01-02"), ends, strings.Join(g.Scopes, " ")}
 	}
-	s.WholeTable("", 5, []string{"PRINCIPAL", "SOURCE", "CONNECTED", "LAST USED", "ENDS", "SCOPES"}, rows)
+	s.Table("", 5, []string{"PRINCIPAL", "SOURCE", "CONNECTED", "LAST USED", "ENDS", "SCOPES"}, rows)
 	summarizeGrants(s, all)
 }
 

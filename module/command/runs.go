@@ -150,7 +150,7 @@ func showRuns(s *cli.Screen, runs *admin.Runs) {
 		}
 	}
 	if len(rows) > 0 {
-		s.Table("", head, rows)
+		s.Table("", len(head), head, rows)
 		fmt.Fprintln(s.Out)
 	}
 	summarizeRuns(s, runs)
@@ -229,7 +229,7 @@ func showRun(s *cli.Screen, r *admin.Run) {
 			rows = append(rows, row)
 		}
 	}
-	s.Table("", []string{"run", r.ID}, rows)
+	s.Table("", 1, []string{"run", r.ID}, rows)
 	if len(r.Receivers) == 0 {
 		return
 	}
@@ -242,7 +242,7 @@ func showRun(s *cli.Screen, r *admin.Run) {
 		rows = append(rows, []string{to.Name, to.Host, waits, nextRequest(to.Since, to.Next), strconv.Itoa(to.Failed)})
 	}
 	fmt.Fprintln(s.Out)
-	s.Table("", []string{"RECEIVER", "HOST", "WAITS", "NEXT REQUEST", "FAILED REQUESTS"}, rows)
+	s.Table("", 5, []string{"RECEIVER", "HOST", "WAITS", "NEXT REQUEST", "FAILED REQUESTS"}, rows)
 }
 
 // showStores writes which databases there are, and what is wrong with them.
@@ -268,7 +268,7 @@ func showNotifications(s *cli.Screen, n *admin.Notifications) {
 	for _, r := range n.Receivers[:min(len(n.Receivers), shownReceivers)] {
 		rows = append(rows, []string{r.Host, cmp.Or(r.Principal, anonymous), strconv.Itoa(r.Waiting), ago(r.Oldest), nextRequest(r.Oldest, r.Next)})
 	}
-	s.Table("  ", []string{"RECEIVER", "PRINCIPAL", "WAITING", "LONGEST", "NEXT REQUEST"}, rows)
+	s.Table("  ", 5, []string{"RECEIVER", "PRINCIPAL", "WAITING", "LONGEST", "NEXT REQUEST"}, rows)
 }
 
 // nextRequest says when the next request is made, for an event that waits since a time; zero: none does.

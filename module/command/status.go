@@ -66,7 +66,7 @@ func (all *bridgeStatus) table(s *cli.Screen, indent string, header []string, ro
 			rows[i] = rows[i][1:]
 		}
 	}
-	s.WholeTable(indent, len(header)-1, header, rows)
+	s.Table(indent, len(header)-1, header, rows)
 }
 
 // several reports whether there are several bridges.
@@ -201,7 +201,7 @@ func (all *bridgeStatus) showFaults(s *cli.Screen) {
 		for _, entry := range shown {
 			rows = append(rows, []string{entry.ID, entry.Path, entry.Message})
 		}
-		s.WholeTable("  ", 2, []string{"ID", "AT", "MESSAGE"}, rows)
+		s.Table("  ", 2, []string{"ID", "AT", "MESSAGE"}, rows)
 		if more := l.Count - len(rows); more > 0 {
 			fmt.Fprintf(s.Out, "  and %d more; --json shows up to 100\n", more)
 		}
@@ -260,7 +260,7 @@ func showUsage(s *cli.Screen, used *usage.Usage) {
 		rows = append(rows, row("all others", "", "", used.Other, ""))
 	}
 	if len(rows) > 0 {
-		s.Table("", []string{"PRINCIPAL", "SOURCE", "SKILL", "CALLS", "RUNS", "REFUSED", "LAST CALL"}, rows)
+		s.Table("", 7, []string{"PRINCIPAL", "SOURCE", "SKILL", "CALLS", "RUNS", "REFUSED", "LAST CALL"}, rows)
 	}
 	fmt.Fprintf(s.Out, "%d of %d rows since %s\n", len(used.Rows), used.Total, used.Since.Format("2006-01-02 15:04:05Z"))
 }

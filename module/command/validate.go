@@ -159,12 +159,9 @@ func (f *validateFlags) validateURL(ctx context.Context, about *cli.Endpoint, v 
 	}
 	v.URL = u.String()
 	body, header, err := fetch(ctx, v.URL)
-	if ctx.Err() != nil {
-		return about.Screen.Interrupted(), nil
-	}
 	if failure, ok := errors.AsType[*run.Failure](err); ok {
 		about.Provider.Private = f.private
-		return about.Unreadable(failure), nil
+		return about.Fail(ctx, failure), nil
 	}
 	if f.descriptors {
 		v.Fetch = fetch
@@ -250,7 +247,7 @@ func showChecks(screen *cli.Screen, checks []conformance.Check) int {
 		for i, c := range checks {
 			rows[i] = []string{string(c.Result), c.Rule, c.What}
 		}
-		screen.WholeTable("", 2, []string{"RESULT", "RULE", "FOUND"}, rows)
+		screen.Table("", 2, []string{"RESULT", "RULE", "FOUND"}, rows)
 	})
 	return cli.Verdict(passed)
 }

@@ -2,6 +2,7 @@
 package lint
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"net/netip"
@@ -61,7 +62,7 @@ func Index(text []byte, index *document.Index, allowed Allowed) []run.Violation 
 	if index == nil {
 		return w.found
 	}
-	w.provider(&index.Provider)
+	w.empty("/provider/name", index.Provider.Name)
 	for i := range index.Skills {
 		e, path := &index.Skills[i], "/skills/"+strconv.Itoa(i)
 		w.empty(path+"/name", e.Name)
@@ -82,7 +83,7 @@ func Descriptor(ctx context.Context, text []byte, skill *discovery.Skill, allowe
 	if why := document.UnlistedID(d.ID); why != "" {
 		w.add("/id", "is not listed by bridges: "+why)
 	}
-	w.provider(&d.Provider)
+	w.empty("/provider/name", d.Provider.Name)
 	w.empty("/name", d.Name)
 	w.empty("/description", d.Description)
 	w.endpoint(&d.Endpoint, d.Auth.Type != document.AuthNone)
@@ -103,10 +104,6 @@ func Descriptor(ctx context.Context, text []byte, skill *discovery.Skill, allowe
 		w.secure("/auth/oauth2/token_url", o.TokenURL)
 	}
 	return w.found
-}
-
-func (w *warnings) provider(p *document.Provider) {
-	w.empty("/provider/name", p.Name)
 }
 
 func (w *warnings) empty(path, text string) {
@@ -180,19 +177,8 @@ func (w *warnings) address(path, text string) {
 	}
 	switch private, allowed := w.allowed.private(u.Hostname()); {
 	case private && !allowed:
-		w.add(path, "is at "+net.JoinHostPort(u.Hostname(), portOf(u))+", which is not public: bridges refuse it unless their operators allow it")
+		w.add(path, "is at "+net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), map[string]string{"http": "80"}[u.Scheme], "443"))+", which is not public: bridges refuse it unless their operators allow it")
 	case u.Scheme == "http" && !w.allowed.HTTP:
 		w.add(path, "is plain HTTP: bridges refuse it unless their operators allow it")
 	}
-}
-
-// portOf returns the port of a URL.
-func portOf(u *url.URL) string {
-	switch {
-	case u.Port() != "":
-		return u.Port()
-	case u.Scheme == "http":
-		return "80"
-	}
-	return "443"
 }

@@ -90,7 +90,7 @@ func (w *warnings) compare(path string, value any, t reflect.Type, k known) {
 			k.members[t] = m
 		}
 		for _, name := range slices.Sorted(maps.Keys(value)) {
-			at := path + "/" + pointer(name)
+			at := path + jsonvalue.Pointer([]string{name})
 			if own, ok := m.types[name]; ok {
 				w.compare(at, value[name], own, k)
 			} else if place := k.places[name]; place != "" {
@@ -101,8 +101,6 @@ func (w *warnings) compare(path string, value any, t reflect.Type, k known) {
 		}
 	}
 }
-
-var pointer = strings.NewReplacer("~", "~0", "/", "~1").Replace
 
 // membersOf returns the members of a type.
 func membersOf(t reflect.Type) members {
