@@ -94,26 +94,23 @@ admin API returns: {"kept", "open", "runs", "next", "unread"}, of one run its el
 // askRuns asks for pages until they have as many runs as wanted, since one may have fewer, or none, if few of many fit. It returns them as one page, and its
 // text.
 func askRuns(ctx context.Context, api *adminClient, query url.Values, limit int) (runs admin.Runs, text jsontext.Value, err error) {
-	var before []admin.Run
 	for {
 		if err := api.ask(ctx, http.MethodGet, "/skill_bridge/runs?"+query.Encode(), nil, &text); err != nil {
 			return runs, text, err
 		}
-		runs = admin.Runs{}
-		if json.Unmarshal(text, &runs) != nil {
+		before := runs.Runs
+		if runs = (admin.Runs{}); json.Unmarshal(text, &runs) != nil {
 			return runs, text, api.notAdmin("its answer is not about runs")
 		}
-		if before != nil {
+		if len(before) > 0 {
 			runs.Runs = append(before, runs.Runs...)
 			text, _ = json.Marshal(runs) // it was JSON
 		}
-		left := limit - len(runs.Runs)
-		if left <= 0 || runs.Next == "" || len(runs.Unread) > 0 {
+		if len(runs.Runs) >= limit || runs.Next == "" || len(runs.Unread) > 0 {
 			return runs, text, nil
 		}
-		before = runs.Runs
 		query.Set("before", runs.Next)
-		query.Set("limit", strconv.Itoa(left))
+		query.Set("limit", strconv.Itoa(limit-len(runs.Runs)))
 	}
 }
 

@@ -28,8 +28,5 @@ func readCSV(in table) (any, *failure) {
 	if len(records) == 0 {
 		return nil, &failure{Code: "CSV_ERROR", Message: "The CSV has no record"}
 	}
-	return struct {
-		Columns []string   `json:"columns"`
-		Rows    [][]string `json:"rows"`
-	}{records[0], records[1:]}, nil
+	return object{"columns": records[0], "rows": records[1:]}, nil
 }

@@ -15,8 +15,5 @@ func diffTexts(in texts) (any, *failure) {
 	if err != nil {
 		return nil, &failure{Code: "DIFF_ERROR", Message: err.Error()}
 	}
-	return struct {
-		Diff    string `json:"diff"`
-		Changed bool   `json:"changed"`
-	}{diff, in.Old != in.New}, nil
+	return object{"diff": diff, "changed": in.Old != in.New}, nil
 }

@@ -41,7 +41,5 @@ func renderMarkdown(in source) (any, *failure) {
 	if err != nil {
 		return nil, &failure{Code: "MARKDOWN_ERROR", Message: err.Error()}
 	}
-	return struct {
-		HTML string `json:"html"`
-	}{out.html.String()}, nil
+	return object{"html": out.html.String()}, nil
 }
