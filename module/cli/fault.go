@@ -108,4 +108,3 @@ func newWholeError(f *run.Failure) *wholeError {
 type failedOutcome struct {
 	Error *wholeError `json:"error"`
 }
-
