@@ -193,7 +193,7 @@ type manifest struct {
 // inputs returns the inputs as a descriptor has them.
 func (m *manifest) inputs() []document.Parameter {
 	var list []document.Parameter
-	jsonrpc.EachMember(m.Inputs.Properties, func(name, schema jsontext.Value) bool {
+	for name, schema := range jsonrpc.Members(m.Inputs.Properties) {
 		var about struct {
 			Description string         `json:"description"`
 			Default     jsontext.Value `json:"default"`
@@ -203,8 +203,7 @@ func (m *manifest) inputs() []document.Parameter {
 		list = append(list, document.Parameter{
 			Name: text, Description: about.Description, Default: about.Default, Schema: schema, Required: slices.Contains(m.Inputs.Required, text),
 		})
-		return true
-	})
+	}
 	return list
 }
 

@@ -192,13 +192,12 @@ func put(object jsontext.Value, name string, change func(old jsontext.Value) (js
 	}
 	var names, values []jsontext.Value
 	member := -1
-	jsonrpc.EachMember(object, func(n, value jsontext.Value) bool {
+	for n, value := range jsonrpc.Members(object) {
 		if string(jsonrpc.Unquote(n)) == name {
 			member = len(names)
 		}
 		names, values = append(names, n), append(values, value)
-		return true
-	})
+	}
 	if member < 0 {
 		member = len(names)
 		names, values = append(names, jsontext.Value(quote(name))), append(values, nil)

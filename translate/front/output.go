@@ -71,13 +71,13 @@ func partsOf(array jsontext.Value) (parts []Part, ok bool) {
 	if array.Kind() != '[' {
 		return nil, false
 	}
-	jsonrpc.EachItem(array, func(item jsontext.Value) bool {
-		if ok = len(parts) < maxOutputParts; ok {
-			parts = append(parts, elementOf(item))
+	for item := range jsonrpc.Items(array) {
+		if len(parts) == maxOutputParts {
+			return nil, false
 		}
-		return ok
-	})
-	return parts, ok || len(parts) == 0
+		parts = append(parts, elementOf(item))
+	}
+	return parts, true
 }
 
 // elementOf returns the part for an element of an array.
@@ -121,9 +121,9 @@ func contentKind(name string) PartKind {
 
 // partOf returns the part that an object describes. ok is false if the object has other members than those of a part.
 func partOf(object jsontext.Value) (p Part, ok bool) {
-	jsonrpc.EachMember(object, func(name, value jsontext.Value) bool {
-		if ok = value.Kind() == '"'; !ok {
-			return false
+	for name, value := range jsonrpc.Members(object) {
+		if value.Kind() != '"' {
+			return p, false
 		}
 		member, text := string(jsonrpc.Unquote(name)), string(jsonrpc.Unquote(value))
 		switch kind := contentKind(member); {
@@ -132,14 +132,10 @@ func partOf(object jsontext.Value) (p Part, ok bool) {
 		case slices.Contains(typeMembers, member):
 			p.MediaType = cleanMediaType(text)
 		case kind == 0 || p.Kind != 0:
-			ok = false
+			return p, false
 		default:
 			p.Kind, p.Text = kind, text
 		}
-		return ok
-	})
-	if !ok {
-		return p, false
 	}
 	switch p.Kind {
 	case PartBytes:

@@ -55,7 +55,7 @@ func (c *cleaner) add(v jsontext.Value, part schemaPart) {
 	switch kind := v.Kind(); {
 	case kind == '{' && part != partFixed:
 		c.Buf = append(c.Buf, '{')
-		jsonrpc.EachMember(v, func(name, value jsontext.Value) bool {
+		for name, value := range jsonrpc.Members(v) {
 			below, kept := part, true
 			switch part {
 			case partSchema:
@@ -68,15 +68,14 @@ func (c *cleaner) add(v jsontext.Value, part schemaPart) {
 				c.Buf = append(append(c.Buf, name...), ':')
 				c.add(value, below)
 			}
-			return true
-		})
+		}
 		c.Buf = append(c.Buf, '}')
 	case kind == '[' && part != partFixed:
 		if part == partNamed {
 			part = partSchema
 		}
 		c.Buf = append(c.Buf, '[')
-		for _, item := range jsonrpc.Items(v) {
+		for item := range jsonrpc.Items(v) {
 			c.Next()
 			c.add(item, part)
 		}

@@ -258,6 +258,14 @@ func Unquote(quoted []byte) []byte {
 	return text
 }
 
+// Text returns the text of a JSON string; empty: the value is not a string.
+func Text(v jsontext.Value) string {
+	if v.Kind() != '"' {
+		return ""
+	}
+	return string(Unquote(v))
+}
+
 // envelope holds the members of one Request or Response object while it is read.
 type envelope struct {
 	version, method, params, id, outcome jsontext.Value

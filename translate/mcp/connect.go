@@ -33,7 +33,7 @@ const (
 func (r *request) mayAsk() {
 	if r.modern && r.meta.OpensURLs && r.front.Questions != nil {
 		arguments := string(keptcalls.Digest(r.param("arguments").Value))
-		r.question = []string{"mcp question", r.caller.Principal, wire.Text(r.param("name").Value), arguments}
+		r.question = []string{"mcp question", r.caller.Principal, jsonrpc.Text(r.param("name").Value), arguments}
 	}
 }
 
@@ -67,7 +67,7 @@ func (r *request) readAnswer(call *translate.Call) (value jsontext.Value, fault 
 	if r.question == nil || state == nil {
 		return nil, nil, false
 	}
-	text, _, err := r.front.Questions.OpenText(r.ctx, wire.Text(state), r.question...)
+	text, _, err := r.front.Questions.OpenText(r.ctx, jsonrpc.Text(state), r.question...)
 	if err != nil {
 		fault = tokensUnavailable()
 		if errors.Is(err, runtoken.ErrInvalid) {
@@ -80,7 +80,7 @@ func (r *request) readAnswer(call *translate.Call) (value jsontext.Value, fault 
 	if until, _ := strconv.ParseInt(expiry, 10, 64); time.Now().Unix() > until {
 		return nil, nil, false // it is asked again
 	}
-	switch wire.Text(wire.Member(wire.Member(r.param("inputResponses").Value, questionKey), "action")) {
+	switch jsonrpc.Text(wire.Member(wire.Member(r.param("inputResponses").Value, questionKey), "action")) {
 	case "accept":
 		r.question = nil
 		until := r.caller.Arrived.Add(r.front.Options.Wait)

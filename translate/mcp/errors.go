@@ -84,7 +84,7 @@ func (r *request) text(of string) (value string, fault *jsonrpc.Error) {
 	case v.Kind() != '"':
 		return "", invalid(of + " must be a string")
 	}
-	return wire.Text(v), nil
+	return jsonrpc.Text(v), nil
 }
 
 // refuse reports a refused call and returns its error.

@@ -100,10 +100,9 @@ func subscriptionOf(r *request, wanted jsontext.Value) *subscription {
 		}
 	}
 	if ids := wire.Member(wanted, "taskIds"); ids.Kind() == '[' && r.meta.Tasks && r.front.Options.TaskAfter >= 0 {
-		items := jsonrpc.Items(ids)
-		named := make([]string, len(items))
-		for i, v := range items {
-			named[i] = wire.Text(v)
+		var named []string
+		for v := range jsonrpc.Items(ids) {
+			named = append(named, jsonrpc.Text(v))
 		}
 		s.tasks = ownTasks(named, func(id string) (run.Ref, error) { return r.front.Tokens.Open(r.ctx, id, r.caller.Principal) })
 		w.OpenArray("taskIds")

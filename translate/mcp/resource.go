@@ -275,24 +275,24 @@ func complete(r *request) (jsontext.Value, *jsonrpc.Error) {
 	if name.Kind() != '"' || value.Kind() != '"' {
 		return nil, invalid("argument needs the texts name and value")
 	}
-	switch kind := wire.Text(wire.Member(reference, "type")); kind {
+	switch kind := jsonrpc.Text(wire.Member(reference, "type")); kind {
 	case "ref/resource":
-		if wire.Text(wire.Member(reference, "uri")) != wire.ResourceTemplate {
+		if jsonrpc.Text(wire.Member(reference, "uri")) != wire.ResourceTemplate {
 			return nil, invalid("ref names no template of resources")
 		}
-		switch wire.Text(name) {
+		switch jsonrpc.Text(name) {
 		case "name":
-			return r.completion(namesOf(r), wire.Text(value)), nil
+			return r.completion(namesOf(r), jsonrpc.Text(value)), nil
 		case "file":
-			return r.completion([]string{wire.FileSkill, wire.FileDescriptor}, wire.Text(value)), nil
+			return r.completion([]string{wire.FileSkill, wire.FileDescriptor}, jsonrpc.Text(value)), nil
 		}
 		return r.completion(nil, ""), nil
 	case "ref/prompt":
-		values, fault := valuesOf(r, wire.Text(wire.Member(reference, "name")), wire.Text(name))
+		values, fault := valuesOf(r, jsonrpc.Text(wire.Member(reference, "name")), jsonrpc.Text(name))
 		if fault != nil {
 			return nil, fault
 		}
-		return r.completion(values, wire.Text(value)), nil
+		return r.completion(values, jsonrpc.Text(value)), nil
 	default:
 		return nil, invalid("ref must be of the type ref/resource or ref/prompt")
 	}

@@ -72,17 +72,17 @@ func (r *request) checkHeader() *jsonrpc.Error {
 	}
 	if said, ok := wire.Field(r.HTTP.Header, wire.HeaderVersion); !ok {
 		return headerMismatch("the field MCP-Protocol-Version is missing or is there more than once")
-	} else if version := wire.Text(r.meta.Version); said != version {
+	} else if version := jsonrpc.Text(r.meta.Version); said != version {
 		return headerMismatch("the field MCP-Protocol-Version says " + quoted(said) + ", and _meta says " + quoted(version))
 	}
-	if version := wire.Text(r.meta.Version); !isModern(version) || !r.front.Options.serves(version) {
+	if version := jsonrpc.Text(r.meta.Version); !isModern(version) || !r.front.Options.serves(version) {
 		return r.unsupportedVersion(version)
 	}
 	if said, ok := wire.Field(r.HTTP.Header, wire.HeaderMethod); !ok || said != r.Method {
 		return headerMismatch("the field Mcp-Method must say the method " + quoted(r.Method))
 	}
 	name, named := wire.NameParams[r.Method]
-	if value := r.param(name).Value; named && value.Kind() == '"' && !wire.Repeats(r.HTTP.Header, wire.HeaderName, wire.Text(value)) {
+	if value := r.param(name).Value; named && value.Kind() == '"' && !wire.Repeats(r.HTTP.Header, wire.HeaderName, jsonrpc.Text(value)) {
 		return headerMismatch("the field Mcp-Name must say the " + name + " of the params")
 	}
 	return nil // the method refuses other params

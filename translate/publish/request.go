@@ -90,12 +90,11 @@ func (given arguments) take(input string) *argument {
 func (o *Operation) Request(ctx context.Context, inputs jsontext.Value, caller http.Header) (*http.Request, *run.Failure) {
 	given := make(arguments)
 	var twice *argument
-	jsonrpc.EachMember(inputs, func(name, value jsontext.Value) bool {
+	for name, value := range jsonrpc.Members(inputs) {
 		a := &argument{string(jsonrpc.Unquote(name)), value, len(given)}
 		twice = cmp.Or(twice, given.take(a.name))
 		given[a.name] = a
-		return true
-	})
+	}
 	if twice != nil {
 		return nil, twice.fault(run.Ambiguous, "is given twice")
 	}
@@ -223,20 +222,23 @@ type part struct{ name, value string }
 
 // parts returns the parts of a value as texts. A null is none (RFC 6570, section 2.3).
 func (p *Parameter) parts(value jsontext.Value) (parts []part) {
-	add := func(name, value jsontext.Value) bool {
+	add := func(name, value jsontext.Value) {
 		if !jsonrpc.IsNull(value) {
 			parts = append(parts, part{string(jsonrpc.Unquote(name)), textOf(value)})
 		}
-		return true
 	}
 	unnamed := jsontext.Value(`""`)
 	switch kind := value.Kind(); {
 	case p.JSON:
 		add(unnamed, jsonvalue.Quoted(compact(value)))
 	case kind == '{':
-		jsonrpc.EachMember(value, add)
+		for name, value := range jsonrpc.Members(value) {
+			add(name, value)
+		}
 	case kind == '[':
-		jsonrpc.EachItem(value, func(item jsontext.Value) bool { return add(unnamed, item) })
+		for item := range jsonrpc.Items(value) {
+			add(unnamed, item)
+		}
 	default:
 		add(unnamed, value)
 	}
@@ -297,12 +299,11 @@ func (p *Parameter) fields(value jsontext.Value, escape func(string) string) (fi
 func deepFields(fields []string, name string, value jsontext.Value, escape func(string) string) []string {
 	switch value.Kind() {
 	case '{':
-		jsonrpc.EachMember(value, func(member, value jsontext.Value) bool {
+		for member, value := range jsonrpc.Members(value) {
 			fields = deepFields(fields, name+"["+string(jsonrpc.Unquote(member))+"]", value, escape)
-			return true
-		})
+		}
 	case '[':
-		for i, item := range jsonrpc.Items(value) {
+		for i, item := range slices.Collect(jsonrpc.Items(value)) {
 			index := ""
 			if item.Kind() == '{' || item.Kind() == '[' {
 				index = strconv.Itoa(i)
@@ -352,10 +353,9 @@ func (b *Body) encode(given arguments) (body []byte, mediaType string, failure *
 		case !isForm && !isMultipart || a.value.Kind() != '{':
 			return []byte(textOf(a.value)), b.MediaType, nil
 		}
-		jsonrpc.EachMember(a.value, func(name, value jsontext.Value) bool {
+		for name, value := range jsonrpc.Members(a.value) {
 			fields = append(fields, field{&Member{Name: string(jsonrpc.Unquote(name))}, &argument{name: a.name, value: value}})
-			return true
-		})
+		}
 	}
 	if isMultipart {
 		return encodeMultipart(fields)
@@ -415,7 +415,7 @@ func encodeMultipart(fields []field) (body []byte, mediaType string, failure *ru
 	for _, f := range fields {
 		items := []jsontext.Value{f.value}
 		if f.value.Kind() == '[' {
-			items = jsonrpc.Items(f.value)
+			items = slices.Collect(jsonrpc.Items(f.value))
 		}
 		for _, item := range items {
 			disposition, content := strings.TrimSuffix(multipart.FileContentDisposition(f.Name, ""), `; filename=""`), []byte(textOf(item))

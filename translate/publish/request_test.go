@@ -393,10 +393,9 @@ func check(t *testing.T, server *echo, input string, value jsontext.Value) {
 		t.Fatalf("%s %s: query %s %v", input, value, got.URL.RawQuery, err)
 	}
 	members := map[string]bool{}
-	jsonrpc.EachMember(value, func(name, _ jsontext.Value) bool {
+	for name := range jsonrpc.Members(value) {
 		members[string(jsonrpc.Unquote(name))] = true
-		return true
-	})
+	}
 	for name := range query {
 		if name != "fixed" && name != input && (input != "query" || !members[name] && !strings.HasPrefix(name, "query[")) {
 			t.Fatalf("%s %s: parameter %q in %s", input, value, name, got.URL.RawQuery)

@@ -126,17 +126,16 @@ func appendString(b []byte, s string) []byte {
 func withQuery(u *url.URL, inputs jsontext.Value) (*url.URL, error) {
 	query := u.RawQuery
 	fixed := parametersOf(query)
-	var err error
-	jsonrpc.EachMember(inputs, func(quoted, value jsontext.Value) bool {
+	for quoted, value := range jsonrpc.Members(inputs) {
 		name := string(jsonrpc.Unquote(quoted))
 		if fixed[parameterName(name)] {
-			return true
+			continue
 		}
 		plain, ok := document.Text(value)
 		if !ok {
 			value = value.Clone()
-			if err = value.Compact(jsontext.AllowDuplicateNames(true)); err != nil {
-				return false
+			if err := value.Compact(jsontext.AllowDuplicateNames(true)); err != nil {
+				return nil, err
 			}
 			plain = string(value)
 		}
@@ -144,11 +143,10 @@ func withQuery(u *url.URL, inputs jsontext.Value) (*url.URL, error) {
 			query += "&"
 		}
 		query += url.QueryEscape(name) + "=" + url.QueryEscape(plain)
-		return true
-	})
+	}
 	extended := *u
 	extended.RawQuery = query
-	return &extended, err
+	return &extended, nil
 }
 
 // parametersOf returns the names of the parameters in a query, in the form of parameterName; nil: there are none.

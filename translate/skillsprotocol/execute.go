@@ -279,7 +279,7 @@ func isRandomUUID(key string) bool {
 func (f *Front) executeKept(ctx context.Context, p *params, call translate.Call, key string, to receiver) (jsontext.Value, *jsonrpc.Error) {
 	call.Answer = p.request
 	call.Inputs = jsonrpc.Object{Text: call.Inputs.Text.Clone()} // the run may be submitted after the request has ended
-	call.Inputs.Members = membersOf(call.Inputs.Text)
+	call.Inputs.Members = jsonrpc.MembersOf(call.Inputs.Text)
 	q := &keptcalls.Request{Owner: f.Kept.Owner(call.Principal), Key: key, Call: call, MaxOutput: f.Kept.MaxOutput, Differs: f.Callbacks.Differs(ctx, to.url, to.token)}
 	if to.url != "" {
 		var err error

@@ -299,10 +299,10 @@ func tooLarge(req *jsonrpc.Request, fault *jsonrpc.Error) *jsonrpc.Error {
 func withoutDetails(fault *jsonrpc.Error, req *jsonrpc.Request) *jsonrpc.Error {
 	var b builder
 	b.Open()
-	for _, m := range membersOf(fault.Data) {
-		name := string(jsonrpc.Unquote(m.Name))
-		if name != "details" && name != "details_source" && len(m.Value) <= maxMessage {
-			b.Raw(name, m.Value)
+	for quoted, value := range jsonrpc.Members(fault.Data) {
+		name := string(jsonrpc.Unquote(quoted))
+		if name != "details" && name != "details_source" && len(value) <= maxMessage {
+			b.Raw(name, value)
 		}
 	}
 	b.Raw("details", front.LimitDetails(req.AnswerLimit()))

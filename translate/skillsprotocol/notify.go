@@ -33,7 +33,7 @@ func (p *params) notify(ctx context.Context, f *Front) (to receiver) {
 	if p.failure != nil {
 		return receiver{}
 	}
-	if name := p.assign(inNotify, membersOf(value)); name != "" {
+	if name := p.assign(inNotify, jsonrpc.MembersOf(value)); name != "" {
 		p.refuse(name, reasonDuplicate, "'"+name+"' is there more than once")
 	}
 	to = receiver{p.text(paramNotifyURL), p.text(paramNotifyToken)}

@@ -135,7 +135,7 @@ func readParams(req *jsonrpc.Request) params {
 			p.failure = invalidParam("params", reasonInvalid, "params are not a JSON object", nil)
 			return p
 		}
-		members = membersOf(req.Params)
+		members = jsonrpc.MembersOf(req.Params)
 	}
 	if repeated := p.assign("", members); repeated != "" {
 		p.ignored = nil
@@ -185,15 +185,6 @@ func (p *params) assign(in string, members []jsonrpc.Member) (repeated string) {
 		}
 	}
 	return ""
-}
-
-// membersOf returns the members of an object, whose syntax was checked.
-func membersOf(raw jsontext.Value) (members []jsonrpc.Member) {
-	jsonrpc.EachMember(raw, func(name, value jsontext.Value) bool {
-		members = append(members, jsonrpc.Member{Name: name, Value: value})
-		return true
-	})
-	return members
 }
 
 // reject sets the failure, unless another param was rejected before. problem completes a

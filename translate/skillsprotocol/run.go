@@ -40,15 +40,14 @@ const aboutRunToken = "the run_token of an earlier answer"
 // followsRun reports whether the params of execute_skill are a call of the tool [front.GetRun] by a model, and makes those of get_run of them. If the
 // arguments have no run token, they are those of a skill whose name is the same. What is about skills, such as an idempotency key, has no effect.
 func followsRun(p *params) bool {
-	if name := p.values[paramName]; name == nil || name.Kind() != '"' || string(jsonrpc.Unquote(name)) != front.GetRun {
+	if jsonrpc.Text(p.values[paramName]) != front.GetRun {
 		return false
 	}
-	jsonrpc.EachMember(p.values[paramArgs], func(name, value jsontext.Value) bool {
+	for name, value := range jsonrpc.Members(p.values[paramArgs]) {
 		if id := paramOf("", jsonrpc.Unquote(name)); knows(methodGetRun, id) && value.Kind() != 'n' {
 			p.values[id] = value
 		}
-		return true
-	})
+	}
 	return p.values[paramRunToken] != nil
 }
 

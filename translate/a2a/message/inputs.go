@@ -121,16 +121,17 @@ func isStructured(p task.Part) bool {
 }
 
 // merge adds the members of an object as inputs.
-func (l *Inputs) merge(object jsontext.Value, field string) (failure *run.Failure) {
+func (l *Inputs) merge(object jsontext.Value, field string) *run.Failure {
 	alone := len(l.list) == 0
-	eachMember(object, func(name []byte, value jsontext.Value) bool {
-		failure = l.add(string(name), value, field)
-		return failure == nil
-	})
+	for name, value := range jsonrpc.Members(object) {
+		if failure := l.add(string(jsonrpc.Unquote(name)), value, field); failure != nil {
+			return failure
+		}
+	}
 	if alone && len(l.list) > 0 {
 		l.text = object
 	}
-	return failure
+	return nil
 }
 
 // add adds an input. field is its path in the request.
@@ -210,10 +211,9 @@ func (l *Inputs) addText(text string, params parameters) *run.Failure {
 	}
 	if object := jsontext.Value(text); isJSON(object) && object.Kind() == '{' {
 		known, some := true, false
-		eachMember(object, func(name []byte, _ jsontext.Value) bool {
-			known, some = params.find(string(name)) >= 0, true
-			return known
-		})
+		for name := range jsonrpc.Members(object) {
+			known, some = known && params.find(string(jsonrpc.Unquote(name))) >= 0, true
+		}
 		if known && some {
 			return l.merge(object, "message.parts")
 		}
@@ -333,12 +333,7 @@ func (l *Inputs) Object() jsonrpc.Object {
 		w.Close()
 		l.text = w.Buf
 	}
-	o := jsonrpc.Object{Text: l.text}
-	jsonrpc.EachMember(l.text, func(name, value jsontext.Value) bool {
-		o.Members = append(o.Members, jsonrpc.Member{Name: name, Value: value})
-		return true
-	})
-	return o
+	return jsonrpc.Object{Text: l.text, Members: jsonrpc.MembersOf(l.text)}
 }
 
 // Remove removes an input.

@@ -23,20 +23,18 @@ import (
 // Envelope returns the skill and the inputs of a part that is an object {"skill", "input"}: data, or a text that is such an
 // object.
 func Envelope(p *task.Part) (name string, input jsontext.Value, ok bool) {
-	others := false
-	eachMember(objectOf(p), func(key []byte, value jsontext.Value) bool {
-		switch {
-		case string(key) == "skill" && value.Kind() == '"':
-			name = textOf(value)
-		case string(key) == "input" && value.Kind() == '{':
+	for key, value := range jsonrpc.Members(objectOf(p)) {
+		switch member, kind := string(jsonrpc.Unquote(key)), value.Kind(); {
+		case member == "skill" && kind == '"':
+			name = jsonrpc.Text(value)
+		case member == "input" && kind == '{':
 			input = value
-		case string(key) == "input" && value.Kind() == 'n': // null is the same as absent
+		case member == "input" && kind == 'n': // null is the same as absent
 		default:
-			others = true
+			return "", nil, false
 		}
-		return !others
-	})
-	return name, input, name != "" && !others
+	}
+	return name, input, name != ""
 }
 
 // objectOf returns the object of a part that has a member skill, or nil.
@@ -66,13 +64,10 @@ func NoEnvelope(parts []task.Part) string {
 		if _, _, ok := Envelope(&parts[i]); ok {
 			continue
 		}
-		named := false
-		eachMember(objectOf(&parts[i]), func(key []byte, value jsontext.Value) bool {
-			named = string(key) == "skill" && value.Kind() == '"'
-			return !named
-		})
-		if named {
-			return PartField(i) + " names no skill: only an object of nothing but \"skill\" and, optionally, an object \"input\" does. All members of other objects are inputs."
+		for key, value := range jsonrpc.Members(objectOf(&parts[i])) {
+			if string(jsonrpc.Unquote(key)) == "skill" && value.Kind() == '"' {
+				return PartField(i) + " names no skill: only an object of nothing but \"skill\" and, optionally, an object \"input\" does. All members of other objects are inputs."
+			}
 		}
 	}
 	return ""
@@ -83,20 +78,6 @@ const maxDepth = 512
 
 // isJSON reports whether a text is one JSON value that nests at most maxDepth deep.
 func isJSON(v jsontext.Value) bool { return !jsonrpc.Deeper(v, maxDepth) && v.IsValid() }
-
-// textOf returns the text of a JSON string; empty: the value is not a string.
-func textOf(v jsontext.Value) string {
-	if v.Kind() != '"' {
-		return ""
-	}
-	return string(jsonrpc.Unquote(v))
-}
-
-// eachMember calls a function for each member of a valid JSON object, until the function returns false. For any other value it
-// does nothing. The name is valid only during the call; the value is a slice of the object.
-func eachMember(object jsontext.Value, each func(name []byte, value jsontext.Value) bool) {
-	jsonrpc.EachMember(object, func(name, value jsontext.Value) bool { return each(jsonrpc.Unquote(name), value) })
-}
 
 // Directions are the values for the bridge in the metadata of a message or request.
 type Directions struct {
@@ -114,31 +95,29 @@ const maxTimeout = 1000 * time.Hour
 // DirectionsIn reads metadata: names of skills, and from the object of the extension a name, timeoutMs and priority.
 func DirectionsIn(metadata jsontext.Value) (d Directions) {
 	name := func(value jsontext.Value) {
-		if s := textOf(value); s != "" && len(d.Skills) < MaxNames {
+		if s := jsonrpc.Text(value); s != "" && len(d.Skills) < MaxNames {
 			d.Skills = append(d.Skills, s)
 		}
 	}
-	eachMember(metadata, func(key []byte, value jsontext.Value) bool {
-		switch string(key) {
+	for key, value := range jsonrpc.Members(metadata) {
+		switch string(jsonrpc.Unquote(key)) {
 		case "skillId", "skill_id", "skill":
 			name(value)
 		case wire.Extension:
-			eachMember(value, func(key []byte, value jsontext.Value) bool {
-				switch string(key) {
+			for key, value := range jsonrpc.Members(value) {
+				switch string(jsonrpc.Unquote(key)) {
 				case "skill":
 					name(value)
 				case "priority":
-					d.Priority = textOf(value)
+					d.Priority = jsonrpc.Text(value)
 				case "timeoutMs":
 					if n, err := strconv.ParseInt(string(value), 10, 64); err == nil && n > 0 && n < maxTimeout.Milliseconds() {
 						d.Timeout = n
 					}
 				}
-				return true
-			})
+			}
 		}
-		return true
-	})
+	}
 	return d
 }
 

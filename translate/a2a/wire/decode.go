@@ -84,10 +84,9 @@ func (d *decoder) object(path string, known []string, from jsonrpc.Object) objec
 		o.add(m)
 	}
 	if from.Members == nil {
-		jsonrpc.EachMember(from.Text, func(name, value jsontext.Value) bool {
+		for name, value := range jsonrpc.Members(from.Text) {
 			o.add(jsonrpc.Member{Name: name, Value: value})
-			return true
-		})
+		}
 	}
 	return o
 }
@@ -274,11 +273,12 @@ func (o *object) each(name string, do func(element jsontext.Value) bool) {
 		return
 	}
 	o.index = 0
-	jsonrpc.EachItem(o.value(name, '[', notList), func(element jsontext.Value) bool {
+	for element := range jsonrpc.Items(o.value(name, '[', notList)) {
 		goOn := len(o.violations) < maxViolations && do(element)
-		o.index++
-		return goOn
-	})
+		if o.index++; !goOn {
+			break
+		}
+	}
 }
 
 // base64 returns base64 text with padding in the standard alphabet. In the JSON of Protocol Buffers, which 1.0 uses, the

@@ -3,8 +3,6 @@ package wire
 import (
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
@@ -123,12 +121,10 @@ func (o *object) firstText(name string) (first string) {
 	if !o.needs(name) {
 		return ""
 	}
-	jsonrpc.EachItem(o.get(name).Value, func(v jsontext.Value) bool {
-		if v.Kind() == '"' {
-			first = string(jsonrpc.Unquote(v))
-		}
-		return false
-	})
+	for v := range jsonrpc.Items(o.get(name).Value) {
+		first = jsonrpc.Text(v)
+		break
+	}
 	if first == "" {
 		o.wrong(name, "must be a list of strings that is not empty")
 	}

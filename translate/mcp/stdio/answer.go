@@ -116,7 +116,7 @@ func (s *server) stream(c *call, body io.Reader) {
 // respond writes the response to a request.
 func (s *server) respond(c *call, r message) {
 	if c.method == methodInitialize {
-		version := wire.Text(wire.Member(wire.Member(r.text, "result"), "protocolVersion"))
+		version := jsonrpc.Text(wire.Member(wire.Member(r.text, "result"), "protocolVersion"))
 		if isVersion(version) {
 			s.version.Store(&version) // before the client can use it
 		}

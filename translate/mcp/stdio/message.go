@@ -2,6 +2,7 @@ package stdio
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -42,7 +43,7 @@ func split(line []byte) (all []jsontext.Value, ok bool) {
 	if !validJSON(line) {
 		return []jsontext.Value{nil}, false
 	}
-	if all = jsonrpc.Items(line); len(all) == 0 {
+	if all = slices.Collect(jsonrpc.Items(line)); len(all) == 0 {
 		all = []jsontext.Value{line}
 	}
 	return all, true
@@ -52,20 +53,19 @@ func split(line []byte) (all []jsontext.Value, ok bool) {
 func (m *message) read() {
 	var params, answer jsontext.Value
 	ids := 0
-	jsonrpc.EachMember(m.text, func(name, value jsontext.Value) bool {
+	for name, value := range jsonrpc.Members(m.text) {
 		switch string(jsonrpc.Unquote(name)) {
 		case "id":
 			ids++
 			m.id = value
 		case "method":
-			m.method = wire.Text(value)
+			m.method = jsonrpc.Text(value)
 		case "params":
 			params = value
 		case "result", "error":
 			answer = value
 		}
-		return true
-	})
+	}
 	m.isNotification = ids == 0 && m.method != ""
 	m.isResponse = m.method == "" && answer != nil
 	if ids > 1 || !isID(m.id) {
@@ -92,7 +92,7 @@ func isID(v jsontext.Value) bool {
 // keyOf returns what equal ids have in common, however they are written.
 func keyOf(id jsontext.Value) string {
 	if id.Kind() == '"' {
-		return `"` + wire.Text(id)
+		return `"` + jsonrpc.Text(id)
 	}
 	return string(id)
 }
@@ -119,13 +119,10 @@ func parseReply(text []byte, id jsontext.Value) (m message, ok bool) {
 func withID(response []byte, id jsontext.Value) []byte {
 	text := make([]byte, 0, len(response)+len(id)+len(`,"id":`))
 	text = append(append(text, `{"jsonrpc":"2.0","id":`...), id...)
-	jsonrpc.EachMember(response, func(name, value jsontext.Value) bool {
-		switch string(jsonrpc.Unquote(name)) {
-		case "id", "jsonrpc":
-		default:
+	for name, value := range jsonrpc.Members(response) {
+		if member := string(jsonrpc.Unquote(name)); member != "id" && member != "jsonrpc" {
 			text = append(append(append(append(text, ','), name...), ':'), value...)
 		}
-		return true
-	})
+	}
 	return append(text, '}')
 }

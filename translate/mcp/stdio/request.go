@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/wire"
 )
 
@@ -21,14 +22,14 @@ func (m *message) request(ctx context.Context, url, negotiated string) (*http.Re
 	switch {
 	case m.version != nil:
 		// A version that no header can have is no version of MCP; the server refuses the request without it.
-		if version := wire.Text(m.version); isVersion(version) {
+		if version := jsonrpc.Text(m.version); isVersion(version) {
 			r.Header.Set(wire.HeaderVersion, version)
 		}
 		if m.method != "" {
 			r.Header.Set(wire.HeaderMethod, encodeHeader(m.method))
 		}
 		if m.name.Kind() == '"' {
-			r.Header.Set(wire.HeaderName, encodeHeader(wire.Text(m.name)))
+			r.Header.Set(wire.HeaderName, encodeHeader(jsonrpc.Text(m.name)))
 		}
 	case negotiated != "" && m.method != methodInitialize:
 		r.Header.Set(wire.HeaderVersion, negotiated)

@@ -100,7 +100,7 @@ type Meta struct {
 // there twice.
 func (m *Meta) Read(object jsontext.Value) (name string, twice bool) {
 	m.Version, m.Capabilities, m.ProgressToken = Member(object, MetaVersion), Member(object, MetaCapabilities), Member(object, MetaProgress)
-	m.TraceParent, m.Priority = Text(Member(object, MetaTraceParent)), Text(Member(object, MetaPriority))
+	m.TraceParent, m.Priority = jsonrpc.Text(Member(object, MetaTraceParent)), jsonrpc.Text(Member(object, MetaPriority))
 	m.Tasks = Member(Member(m.Capabilities, "extensions"), ExtensionTasks).Kind() == '{'
 	m.OpensURLs = Member(Member(m.Capabilities, "elicitation"), "url").Kind() == '{'
 	if name, twice = repeated(object); twice {
@@ -110,22 +110,13 @@ func (m *Meta) Read(object jsontext.Value) (name string, twice bool) {
 }
 
 // Member returns the first member of an object that has a name; nil: it has none, or it is null.
-func Member(object jsontext.Value, name string) (found jsontext.Value) {
-	jsonrpc.EachMember(object, func(n, value jsontext.Value) bool {
+func Member(object jsontext.Value, name string) jsontext.Value {
+	for n, value := range jsonrpc.Members(object) {
 		if !jsonrpc.IsNull(value) && string(jsonrpc.Unquote(n)) == name {
-			found = value
+			return value
 		}
-		return found == nil
-	})
-	return found
-}
-
-// Text returns the text of a JSON string; empty: it is none.
-func Text(v jsontext.Value) string {
-	if v.Kind() != '"' {
-		return ""
 	}
-	return string(jsonrpc.Unquote(v))
+	return nil
 }
 
 // Field returns the value of a header field, trimmed, and whether there is exactly one.
@@ -215,13 +206,12 @@ func repeatedIn(object jsontext.Value) (name string, twice bool) {
 // repeated returns the name of the first member that an object has twice, cleaned.
 func repeated(object jsontext.Value) (name string, twice bool) {
 	seen := map[string]bool{}
-	jsonrpc.EachMember(object, func(quoted, _ jsontext.Value) bool {
+	for quoted := range jsonrpc.Members(object) {
 		text := string(jsonrpc.Unquote(quoted))
-		if twice = seen[text]; twice {
-			name = safetext.Line(text, MaxQuoted)
+		if seen[text] {
+			return safetext.Line(text, MaxQuoted), true
 		}
 		seen[text] = true
-		return !twice
-	})
-	return name, twice
+	}
+	return "", false
 }

@@ -83,7 +83,7 @@ func (how Tools) outputSchema(ctx context.Context, d *document.Descriptor, schem
 }
 
 // IsOfObjects reports whether a schema permits only objects, by its type.
-func IsOfObjects(schema jsontext.Value) bool { return Text(Member(schema, "type")) == "object" }
+func IsOfObjects(schema jsontext.Value) bool { return jsonrpc.Text(Member(schema, "type")) == "object" }
 
 // The names of the built-in tools, which are no skills.
 const (
@@ -120,7 +120,7 @@ const SearchTools = `{"name":"call_skill","title":"Call a skill","description":"
 // TextArgument returns an argument of a built-in tool that is a text; problem says why it is none.
 func TextArgument(arguments jsontext.Value, name, about string) (value, problem string) {
 	v := Member(arguments, name)
-	switch value = Text(v); {
+	switch value = jsonrpc.Text(v); {
 	case v == nil:
 		return "", name + " is required: " + about + "."
 	case value == "":
@@ -185,24 +185,23 @@ func argumentsOf(params []document.Parameter) jsontext.Value {
 func PromptInputs(texts jsontext.Value, inputs []document.Parameter) (object jsontext.Value, argument, problem string) {
 	w := front.Writer{Buf: make([]byte, 0, len(texts)+2)}
 	w.Open()
-	jsonrpc.EachMember(texts, func(name, value jsontext.Value) bool {
+	for name, value := range jsonrpc.Members(texts) {
 		argument = string(jsonrpc.Unquote(name))
 		at := slices.IndexFunc(inputs, func(in document.Parameter) bool { return in.Name == argument })
 		switch {
 		case jsonrpc.IsNull(value):
 		case at < 0:
-			problem = "is no argument of the prompt"
+			return nil, argument, "is no argument of the prompt"
 		case value.Kind() != '"':
-			problem = "must be a string"
+			return nil, argument, "must be a string"
 		default:
 			w.Next()
 			w.Buf = append(append(w.Buf, name...), ':')
 			w.Buf = append(w.Buf, inputOf(&inputs[at], value)...)
 		}
-		return problem == ""
-	})
+	}
 	w.Close()
-	return w.Buf, argument, problem
+	return w.Buf, argument, ""
 }
 
 // inputOf returns the input that a text means.
@@ -210,7 +209,7 @@ func inputOf(in *document.Parameter, quoted jsontext.Value) jsontext.Value {
 	if in.Type == "string" {
 		return quoted
 	}
-	value := jsontext.Value(Text(quoted))
+	value := jsontext.Value(jsonrpc.Text(quoted))
 	if !value.IsValid() { // the check of the inputs says what is wrong
 		return quoted
 	}
@@ -219,12 +218,12 @@ func inputOf(in *document.Parameter, quoted jsontext.Value) jsontext.Value {
 
 // ValuesOf returns the values of an argument of a prompt, if it has only some.
 func ValuesOf(in *document.Parameter) (values []string) {
-	if cmp.Or(Text(Member(in.Schema, "type")), in.Type) == "boolean" {
+	if cmp.Or(jsonrpc.Text(Member(in.Schema, "type")), in.Type) == "boolean" {
 		return []string{"false", "true"}
 	}
-	for _, v := range jsonrpc.Items(Member(in.Schema, "enum")) {
+	for v := range jsonrpc.Items(Member(in.Schema, "enum")) {
 		if v.Kind() == '"' {
-			values = append(values, Text(v))
+			values = append(values, jsonrpc.Text(v))
 		} else {
 			values = append(values, string(v))
 		}

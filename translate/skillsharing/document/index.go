@@ -102,13 +102,12 @@ func (l *Limits) ParseRegistry(doc []byte) (*Index, error) {
 		return nil, invalidDocument(run.PhaseDiscovery, what, []run.Violation{*flaw})
 	}
 	texts := jsontext.Value(bytes.TrimSpace(doc))
-	jsonrpc.EachMember(texts, func(name, value jsontext.Value) bool { // of an object
+	for name, value := range jsonrpc.Members(texts) { // of an object
 		if string(jsonrpc.Unquote(name)) == "skills" {
 			texts = value
 		}
-		return true
-	})
-	index := entries(list, jsonrpc.Items(texts), path, false)
+	}
+	index := entries(list, slices.Collect(jsonrpc.Items(texts)), path, false)
 	if len(index.Skills) == 0 && index.LeftOutCount > 0 {
 		found := make([]run.Violation, len(index.LeftOut))
 		for i, left := range index.LeftOut {

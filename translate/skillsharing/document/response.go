@@ -222,21 +222,15 @@ func StateOf(status jsontext.Value) run.State {
 // timestamps are missing or contradictory.
 func elapsed(timestamps jsontext.Value) time.Duration {
 	var created, completed time.Time
-	jsonrpc.EachMember(timestamps, func(name, value jsontext.Value) bool {
-		var at *time.Time
-		switch string(name) {
-		case `"created_at"`:
-			at = &created
-		case `"completed_at"`:
-			at = &completed
-		default:
-			return true
+	for name, value := range jsonrpc.Members(timestamps) {
+		switch {
+		case value.Kind() != '"':
+		case string(name) == `"created_at"`:
+			_ = created.UnmarshalText(jsonrpc.Unquote(value)) // or it stays zero
+		case string(name) == `"completed_at"`:
+			_ = completed.UnmarshalText(jsonrpc.Unquote(value)) // as above
 		}
-		if value.Kind() == '"' {
-			_ = at.UnmarshalText(jsonrpc.Unquote(value)) // or it stays zero
-		}
-		return true
-	})
+	}
 	if created.IsZero() || completed.IsZero() {
 		return 0
 	}

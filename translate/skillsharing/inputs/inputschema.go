@@ -115,7 +115,7 @@ func (r rebaser) keyword(m member) member {
 func (r rebaser) schema(value jsontext.Value) jsontext.Value {
 	switch value.Kind() {
 	case '[':
-		items := jsonrpc.Items(value)
+		items := slices.Collect(jsonrpc.Items(value))
 		for i := range items {
 			items[i] = r.schema(items[i])
 		}
@@ -146,7 +146,7 @@ func (r rebaser) lacksItems(own []member) bool {
 		case m.name == "items":
 			return false
 		case m.name == "type" && m.value.Kind() == '[':
-			for _, item := range jsonrpc.Items(m.value) {
+			for item := range jsonrpc.Items(m.value) {
 				arrays = arrays || string(item) == `"array"`
 			}
 		case m.name == "type":
@@ -164,10 +164,9 @@ type member struct {
 
 // membersOf returns the members of an object in their order. A value that is no object has none.
 func membersOf(object jsontext.Value) (members []member) {
-	jsonrpc.EachMember(object, func(name, value jsontext.Value) bool {
+	for name, value := range jsonrpc.Members(object) {
 		members = append(members, member{string(jsonrpc.Unquote(name)), value})
-		return true
-	})
+	}
 	return members
 }
 

@@ -120,14 +120,12 @@ func (in *Inputs) Restored(arguments jsonrpc.Object) (jsonrpc.Object, *run.Failu
 		return arguments, nil
 	}
 	var given map[int]bool
-	var twice *run.Failure
 	renamed := false
 	text := jsontext.Value{'{'}
-	jsonrpc.EachMember(arguments.Text, func(name, value jsontext.Value) bool {
+	for name, value := range jsonrpc.Members(arguments.Text) {
 		i, named := in.find(name)
 		if named != notGiven && given[i] {
-			twice = in.as(i, byModelName).fault(run.Ambiguous, "", fmt.Sprintf("is given twice, also as %q", safetext.Clip(in.inputs[i].name, jsonvalue.MaxActual)))
-			return false
+			return arguments, in.as(i, byModelName).fault(run.Ambiguous, "", fmt.Sprintf("is given twice, also as %q", safetext.Clip(in.inputs[i].name, jsonvalue.MaxActual)))
 		}
 		if named != notGiven {
 			if given == nil {
@@ -142,10 +140,9 @@ func (in *Inputs) Restored(arguments jsonrpc.Object) (jsonrpc.Object, *run.Failu
 			text = append(text, ',')
 		}
 		text = append(append(append(text, name...), ':'), value...)
-		return true
-	})
-	if twice != nil || !renamed {
-		return arguments, twice
+	}
+	if !renamed {
+		return arguments, nil
 	}
 	return jsonrpc.Object{Text: append(text, '}')}, nil
 }
