@@ -36,10 +36,15 @@ var mediaAliases = map[string]string{
 	"audio/x-aac": "audio/aac", "audio/opus": "audio/ogg", "audio/m4a": "audio/mp4", "audio/x-m4a": "audio/mp4", "audio/x-aiff": "audio/aiff", "audio/mid": "audio/midi",
 }
 
+// Essence returns a media type without its parameters, in lower case.
+func Essence(mediaType string) string {
+	essence, _, _ := strings.Cut(mediaType, ";")
+	return strings.ToLower(strings.TrimSpace(essence))
+}
+
 // mediaType returns the name that typeOf has for a type of images or sounds; empty: it is another type.
 func mediaType(s string) string {
-	essence, _, _ := strings.Cut(s, ";")
-	essence = strings.ToLower(strings.Trim(essence, " \t"))
+	essence := Essence(s)
 	if known, ok := mediaAliases[essence]; ok {
 		return known
 	}

@@ -23,8 +23,7 @@ const (
 // content type is data. The data of the parts shares the memory of the output.
 func Parts(output jsontext.Value, contentType string) []Part {
 	contentType = cleanMediaType(contentType)
-	essence, _, _ := strings.Cut(contentType, ";")
-	essence = strings.ToLower(strings.TrimRight(essence, " "))
+	essence := Essence(contentType)
 	kind := output.Kind()
 	switch {
 	case kind == jsontext.KindInvalid || kind == 'n':
@@ -173,15 +172,14 @@ func cleanFilename(s string) string {
 // cleanMediaType returns a media type with its parameters; empty: it is none, or too long.
 func cleanMediaType(s string) string {
 	s = strings.Trim(s, " \t")
-	essence, _, _ := strings.Cut(s, ";")
-	top, sub, _ := strings.Cut(strings.TrimRight(essence, " \t"), "/")
-	if len(s) > maxMediaType || !isToken(top) || !isToken(sub) || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) {
+	top, sub, _ := strings.Cut(Essence(s), "/")
+	if len(s) > maxMediaType || !IsToken(top) || !IsToken(sub) || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) {
 		return ""
 	}
 	return s
 }
 
-// isToken reports whether a text is a token (RFC 9110, section 5.6.2).
-func isToken(s string) bool {
+// IsToken reports whether a text is a token (RFC 9110, section 5.6.2).
+func IsToken(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r) })
 }

@@ -36,14 +36,10 @@ func SampleInputs(inputs []document.Parameter) jsontext.Value {
 				of, _ := jsonvalue.Read(input.Schema, schema.ArgumentBounds) // nothing is known of an invalid one
 				example = s.value(of, input.Type, 0)
 			}
-			addSample(w, input.Name, example)
+			w.Key(input.Name)
+			w.Buf = append(w.Buf, example...)
 		}
 	})
-}
-
-func addSample(w *Writer, name string, value jsontext.Value) {
-	w.Next()
-	w.Buf = append(append(AppendText(w.Buf, name), ':'), value...)
 }
 
 // sampler makes values for JSON Schemas. It supports common keywords, but not patterns and
@@ -72,7 +68,8 @@ func (s *sampler) value(of any, kind string, depth int) jsontext.Value {
 			for _, item := range listIn(f, "required") {
 				if name, ok := item.(string); ok && !seen[name] && deeper && s.left > 0 {
 					seen[name] = true
-					addSample(w, name, s.value(properties[name], "", depth+1))
+					w.Key(name)
+					w.Buf = append(w.Buf, s.value(properties[name], "", depth+1)...)
 				}
 			}
 		})

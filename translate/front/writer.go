@@ -6,6 +6,8 @@ import (
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 )
 
 // Writer appends JSON. Members are in the order in which they are added. Raw values are copied.
@@ -33,6 +35,21 @@ func (w *Writer) Name(name string) {
 	w.Buf = append(w.Buf, '"')
 	w.Buf = append(w.Buf, name...)
 	w.Buf = append(w.Buf, '"', ':')
+}
+
+// Key begins a member, whatever its name; see [Writer.Name].
+func (w *Writer) Key(name string) {
+	w.Next()
+	w.Buf = append(AppendText(w.Buf, name), ':')
+}
+
+// Error adds the member error with the error of an answer.
+func (w *Writer) Error(e *jsonrpc.Error) {
+	w.OpenMember("error")
+	w.Integer("code", int64(e.Code))
+	w.Text("message", e.Message)
+	w.Raw("data", e.Data)
+	w.Close()
 }
 
 // OpenMember adds a member and opens its object.
@@ -84,6 +101,12 @@ func (w *Writer) Integer(name string, n int64) {
 	w.Buf = strconv.AppendInt(w.Buf, n, 10)
 }
 
+// Bool adds a boolean.
+func (w *Writer) Bool(name string, is bool) {
+	w.Name(name)
+	w.Buf = strconv.AppendBool(w.Buf, is)
+}
+
 // Unsigned adds a number.
 func (w *Writer) Unsigned(name string, n uint64) {
 	w.Name(name)
@@ -100,8 +123,7 @@ func AppendText(b []byte, s string) []byte {
 func (w *Writer) TextMap(name string, texts map[string]string) {
 	w.OpenMember(name)
 	for _, key := range slices.Sorted(maps.Keys(texts)) {
-		w.Next()
-		w.Buf = append(AppendText(w.Buf, key), ':')
+		w.Key(key)
 		w.Buf = AppendText(w.Buf, texts[key])
 	}
 	w.Close()

@@ -290,7 +290,7 @@ func misfit(r *request, fault *run.Failure, output jsontext.Value, parts []front
 		w.TextContent(string(output))
 	}
 	w.CloseArray()
-	w.Raw("isError", jsontext.Value("true"))
+	w.Bool("isError", true)
 	return w.end(append(wire.Warnings(o.Warnings), func(w *front.Writer) {
 		w.Raw(wire.MetaError, jsontext.Value(`{"code":"INVALID_OUTPUT","executed":"yes","next":"none","source":"provider"}`))
 	})...)

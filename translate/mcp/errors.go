@@ -265,7 +265,7 @@ func (r *request) errorResult(text string, add func(*front.Writer)) jsontext.Val
 	w.OpenArray("content")
 	w.TextContent(text)
 	w.CloseArray()
-	w.Raw("isError", jsontext.Value("true"))
+	w.Bool("isError", true)
 	return w.end(func(w *front.Writer) { w.Raw(wire.MetaError, front.Object(add)) })
 }
 

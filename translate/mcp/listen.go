@@ -96,7 +96,7 @@ func subscriptionOf(r *request, wanted jsontext.Value) *subscription {
 		unseen := c.member == "toolsListChanged" && r.front.Options.Search // the list does not change
 		if wire.Member(wanted, c.member).Kind() == 't' && !unseen {
 			s.lists = append(s.lists, c.method)
-			w.Raw(c.member, jsontext.Value("true"))
+			w.Bool(c.member, true)
 		}
 	}
 	if ids := wire.Member(wanted, "taskIds"); ids.Kind() == '[' && r.meta.Tasks && r.front.Options.TaskAfter >= 0 {
@@ -105,12 +105,11 @@ func subscriptionOf(r *request, wanted jsontext.Value) *subscription {
 			named = append(named, jsonrpc.Text(v))
 		}
 		s.tasks = ownTasks(named, func(id string) (run.Ref, error) { return r.front.Tokens.Open(r.ctx, id, r.caller.Principal) })
-		w.OpenArray("taskIds")
+		own := make([]string, len(s.tasks))
 		for i := range s.tasks {
-			w.Next()
-			w.Buf = front.AppendText(w.Buf, s.tasks[i].id)
+			own[i] = s.tasks[i].id
 		}
-		w.CloseArray()
+		w.Texts("taskIds", own)
 	}
 	w.Close()
 	s.accepted = w.Buf

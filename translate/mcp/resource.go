@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -305,8 +304,7 @@ func (r *request) completion(values []string, prefix string) jsontext.Value {
 	w.OpenMember("completion")
 	w.Texts("values", values[:min(len(values), maxCompletions)])
 	w.Integer("total", int64(len(values)))
-	w.Name("hasMore")
-	w.Buf = strconv.AppendBool(w.Buf, len(values) > maxCompletions)
+	w.Bool("hasMore", len(values) > maxCompletions)
 	w.Close()
 	return w.end()
 }

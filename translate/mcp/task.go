@@ -173,11 +173,7 @@ func ofRun(r *request, id string, ref *run.Ref, skill *translate.Skill, o *run.R
 	w.Buf = slices.Grow(w.Buf, len(ended)+4<<10) // append would reserve much more than a long result and the other members need
 	w.Raw("result", ended)
 	if fault != nil {
-		w.OpenMember("error")
-		w.Integer("code", int64(fault.Code))
-		w.Text("message", fault.Message)
-		w.Raw("data", fault.Data)
-		w.Close()
+		w.Error(fault)
 	}
 	w.Close()
 	return status, message, w.Buf

@@ -84,12 +84,7 @@ func (b *builder) manifest(d *translate.Description, schemas manifestSchemas) {
 	if h := d.Held; h != nil {
 		b.OpenMember("change_held")
 		b.Text("since", h.Since.UTC().Format(time.RFC3339))
-		b.OpenArray("changed")
-		for _, part := range h.Parts {
-			b.Next()
-			b.Buf = front.AppendText(b.Buf, part)
-		}
-		b.CloseArray()
+		b.Texts("changed", h.Parts)
 		b.Close()
 	}
 	b.timing(d)
@@ -169,12 +164,7 @@ func (b *builder) parameter(p *document.Parameter) {
 	b.Text("name", line(p.Name))
 	b.Text("type", line(p.Type))
 	b.Text("description", line(p.Description))
-	b.Name("required")
-	if p.Required {
-		b.Buf = append(b.Buf, "true"...)
-	} else {
-		b.Buf = append(b.Buf, "false"...)
-	}
+	b.Bool("required", p.Required)
 	b.Close()
 }
 

@@ -3,7 +3,6 @@ package skillsprotocol
 import (
 	"cmp"
 	"errors"
-	"strconv"
 	"strings"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
@@ -71,8 +70,7 @@ func failureError(f *run.Failure, about subject) *jsonrpc.Error {
 		b.readingHint(f.Argument.Value)
 	}
 	if f.HTTPStatus != 0 {
-		b.Name("http_status")
-		b.Buf = strconv.AppendInt(b.Buf, int64(f.HTTPStatus), 10)
+		b.Integer("http_status", int64(f.HTTPStatus))
 	}
 	b.Optional("phase", string(f.Phase))
 	b.Optional("execution_id", cmp.Or(f.ExecutionID, about.executionID))

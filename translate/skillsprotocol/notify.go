@@ -101,20 +101,11 @@ func callback(ctx context.Context, f *Front, e *ledger.Entry, o *run.Run) []byte
 	if fault == nil {
 		b.Raw("result", result)
 	} else {
-		b.fault(fault)
+		b.Error(fault)
 	}
 	b.Close()
 	b.Close()
 	return b.Buf
-}
-
-// fault adds an error as JSON-RPC has it.
-func (b *builder) fault(fault *jsonrpc.Error) {
-	b.OpenMember("error")
-	b.Integer("code", int64(fault.Code))
-	b.Text("message", fault.Message)
-	b.Raw("data", fault.Data)
-	b.Close()
 }
 
 // omitted returns the result of a run whose outcome is too large for a call-back.
@@ -124,7 +115,7 @@ func omitted(e *ledger.Entry, token string) jsontext.Value {
 		status, verb = "failed", " failed."
 	}
 	b := resultOf(nil, status, e.Ref.ExecutionID, token, "Skill "+safetext.Line(e.Skill, maxName)+verb+" What it returned is too large for a call-back: "+methodGetRun+" with the run_token returns it.")
-	b.Raw("omitted", jsontext.Value("true"))
+	b.Bool("omitted", true)
 	b.Close()
 	return b.Buf
 }

@@ -270,7 +270,7 @@ func (b *builder) listedRun(e *ledger.Entry, token string) {
 	b.Text("skill", e.Skill)
 	b.Text("status", statusOf(e))
 	if e.Unkept() {
-		b.Raw("outcome_kept", jsontext.Value("false"))
+		b.Bool("outcome_kept", false)
 	}
 	b.Text("began", timeText(e.Created))
 	if e.State.Ended() || e.State == ledger.Unknown {

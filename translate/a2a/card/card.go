@@ -85,8 +85,6 @@ func (a *assembler) pieces() (pieces [][]byte, size int) {
 	return pieces, size
 }
 
-func (a *assembler) boolean(name string, value bool) { a.Raw(name, strconv.AppendBool(nil, value)) }
-
 // compose makes a card from a content. form is a version or combined, base the URL of the mount.
 func (b *Builder) compose(c *content, form, base, origin string) *Card {
 	signed := form == v10 && b.config.Signer != nil
@@ -182,7 +180,7 @@ func (b *Builder) write(c *content, form, base, origin string, compact bool) *as
 	}
 	a.writeSecurity(schemes, form)
 	if o.Extended && form != v10 {
-		a.boolean("supportsAuthenticatedExtendedCard", true)
+		a.Bool("supportsAuthenticatedExtendedCard", true)
 	}
 	if form == v01 {
 		a.insert("skills", c.legacy)
@@ -195,24 +193,24 @@ func (b *Builder) write(c *content, form, base, origin string, compact bool) *as
 
 func (b *Builder) writeCapabilities(a *assembler, c *content, form string, compact bool) {
 	a.OpenMember("capabilities")
-	a.boolean("streaming", true)
+	a.Bool("streaming", true)
 	if b.config.Push || !compact {
-		a.boolean("pushNotifications", b.config.Push)
+		a.Bool("pushNotifications", b.config.Push)
 	}
 	switch {
 	case form == v01:
-		a.boolean("stateTransitionHistory", false)
+		a.Bool("stateTransitionHistory", false)
 		a.Close()
 		return
 	case form != v03 && b.config.Extended:
-		a.boolean("extendedAgentCard", true)
+		a.Bool("extendedAgentCard", true)
 	}
 	a.OpenArray("extensions")
 	a.Open()
 	a.Text("uri", wire.Extension)
 	a.Text("description", "The skill that a message is for, its version, and the schemas of inputs and output.")
 	if !compact {
-		a.boolean("required", false)
+		a.Bool("required", false)
 	}
 	if c.schemas != nil {
 		a.OpenMember("params")

@@ -149,8 +149,8 @@ func (a *assembler) writeSecurity(schemes []SecurityScheme, form string) {
 	a.OpenMember("securitySchemes")
 	for i := range schemes {
 		s := &schemes[i]
-		a.Next()
-		a.Buf = append(front.AppendText(a.Buf, s.Name), ':', '{')
+		a.Key(s.Name)
+		a.Open()
 		if form != v10 {
 			s.writeOpenAPI(&a.Writer)
 		}
@@ -173,7 +173,6 @@ func (a *assembler) writeSecurity(schemes []SecurityScheme, form string) {
 	if form != v10 {
 		a.OpenArray("security")
 		for i := range schemes {
-			a.Next()
 			a.writeRequirement(&schemes[i])
 		}
 		a.CloseArray()
@@ -181,8 +180,9 @@ func (a *assembler) writeSecurity(schemes []SecurityScheme, form string) {
 }
 
 func (a *assembler) writeRequirement(s *SecurityScheme) {
-	a.Buf = append(a.Buf, '{')
-	a.Buf = append(front.AppendText(a.Buf, s.Name), ":[]}"...)
+	a.Open()
+	a.Key(s.Name)
+	a.Buf = append(a.Buf, "[]}"...)
 }
 
 // writeOpenAPI adds the members of a scheme in A2A 0.2 and 0.3, which are those of OpenAPI.

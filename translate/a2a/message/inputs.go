@@ -281,8 +281,7 @@ func (l *Inputs) addFile(p *task.Part, where, field string, params parameters) *
 
 // isText reports whether a media type is that of texts or of JSON.
 func isText(mediaType string) bool {
-	mediaType, _, _ = strings.Cut(strings.ToLower(mediaType), ";")
-	mediaType = strings.TrimSpace(mediaType)
+	mediaType = front.Essence(mediaType)
 	return strings.HasPrefix(mediaType, "text/") || mediaType == "application/json" || strings.HasSuffix(mediaType, "+json")
 }
 
@@ -311,9 +310,7 @@ func takes(param *document.Parameter, p *task.Part) bool {
 // fits reports whether a given media type is the wanted one. An empty one fits any other, and the wanted one may be a range
 // such as image/*.
 func fits(given, wanted string) bool {
-	given, _, _ = strings.Cut(given, ";")
-	wanted, _, _ = strings.Cut(wanted, ";")
-	given, wanted = strings.ToLower(strings.TrimSpace(given)), strings.ToLower(strings.TrimSpace(wanted))
+	given, wanted = front.Essence(given), front.Essence(wanted)
 	if given == "" || wanted == "" || wanted == "*/*" || given == wanted {
 		return true
 	}
@@ -327,8 +324,8 @@ func (l *Inputs) Object() jsonrpc.Object {
 		var w front.Writer
 		w.Open()
 		for _, in := range l.list {
-			w.Next()
-			w.Buf = append(append(front.AppendText(w.Buf, in.name), ':'), in.value...)
+			w.Key(in.name)
+			w.Buf = append(w.Buf, in.value...)
 		}
 		w.Close()
 		l.text = w.Buf

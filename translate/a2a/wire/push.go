@@ -99,7 +99,7 @@ func decodeWebhook(o *object, p *PushParams) {
 		scheme = "schemes"
 		p.Scheme = a.firstText(scheme)
 	}
-	if p.Scheme != "" && (len(p.Scheme) > maxScheme || strings.ContainsFunc(p.Scheme, notToken)) {
+	if p.Scheme != "" && (len(p.Scheme) > maxScheme || !front.IsToken(p.Scheme)) {
 		a.wrong(scheme, "must be the name of an HTTP authentication scheme")
 	}
 }
@@ -129,11 +129,6 @@ func (o *object) firstText(name string) (first string) {
 		o.wrong(name, "must be a list of strings that is not empty")
 	}
 	return first
-}
-
-// notToken reports whether a character is not allowed in a token (RFC 9110, section 5.6.2).
-func notToken(r rune) bool {
-	return r <= ' ' || r >= '\x7f' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
 }
 
 // PushConfig is a webhook that the later events of a task are sent to.

@@ -78,13 +78,13 @@ func appendUpdate(b []byte, v Version, t *task.Task, artifact, last bool) []byte
 		w.Name("artifact")
 		w.artifact()
 		if v != V01 {
-			w.flag("lastChunk", true)
+			w.Bool("lastChunk", true)
 		}
 	} else {
 		w.Name("status")
 		w.status()
 		if v != V10 {
-			w.flag("final", last)
+			w.Bool("final", last)
 		}
 	}
 	if artifact || t.Status.State.Terminal() {
@@ -119,11 +119,6 @@ func (w *writer) taskID() string {
 		return w.task.Name
 	}
 	return w.task.ID
-}
-
-func (w *writer) flag(name string, value bool) {
-	w.Name(name)
-	w.Buf = strconv.AppendBool(w.Buf, value)
 }
 
 // all appends the task.
@@ -257,7 +252,7 @@ func (w *writer) artifact() {
 	w.parts(w.task.Artifact.Parts)
 	if w.version == V01 {
 		w.Integer("index", 0)
-		w.flag("lastChunk", true)
+		w.Bool("lastChunk", true)
 	}
 	w.Close()
 }

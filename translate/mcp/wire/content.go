@@ -74,8 +74,7 @@ func fileName(p *front.Part, i int) string {
 
 // IsJSON reports whether outputs of a content type are JSON values, which is the default.
 func IsJSON(contentType string) bool {
-	essence, _, _ := strings.Cut(contentType, ";")
-	essence = strings.ToLower(strings.Trim(essence, " \t"))
+	essence := front.Essence(contentType)
 	return essence == "" || essence == "application/json" || strings.HasSuffix(essence, "+json")
 }
 

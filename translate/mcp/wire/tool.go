@@ -172,8 +172,7 @@ func argumentsOf(params []document.Parameter) jsontext.Value {
 		w.Open()
 		w.Text("name", in.Name)
 		w.Optional("description", safetext.Line(in.Description, MaxQuoted))
-		w.Name("required")
-		w.Buf = strconv.AppendBool(w.Buf, in.Required)
+		w.Bool("required", in.Required)
 		w.Close()
 	}
 	w.CloseArray()
