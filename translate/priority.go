@@ -21,11 +21,8 @@ func priorityOf(asked string, highestAllowed skillsharing.Priority) (skillsharin
 		return all[i], nil
 	}
 	allowed := all[:highest+1]
-	return "", &run.Failure{
-		Kind: run.InvalidArguments, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo,
-		Message:  "The priority " + safetext.Field(asked, maxPriority) + " is none of those that callers of this bridge may ask for: " + strings.Join(allowed, ", ") + ".",
-		Argument: &run.Argument{Field: run.FieldOther, Name: "priority", Reason: run.OverLimit, Candidates: allowed},
-	}
+	return "", run.WrongArgument(run.Argument{Field: run.FieldOther, Name: "priority", Reason: run.OverLimit, Candidates: allowed},
+		"The priority "+safetext.Field(asked, maxPriority)+" is none of those that callers of this bridge may ask for: "+strings.Join(allowed, ", ")+".")
 }
 
 // maxPriority bounds a priority in a message, in bytes.

@@ -279,10 +279,7 @@ func (r *request) failureOf(fault *jsonrpc.Error) *run.Failure {
 
 // wrongRequest is the failure of a request that the client has to change.
 func wrongRequest(message string) *run.Failure {
-	return &run.Failure{
-		Kind: run.InvalidArguments, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo, Message: message,
-		Argument: &run.Argument{Field: run.FieldOther, Reason: run.Unsupported},
-	}
+	return run.WrongArgument(run.Argument{Field: run.FieldOther, Reason: run.Unsupported}, message)
 }
 
 // withCode returns a failure whose cause is the code of a JSON-RPC error. Both may be nil.

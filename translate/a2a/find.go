@@ -321,10 +321,7 @@ func (s *submission) onlySkill(ctx context.Context) bool {
 	case failure == nil:
 		s.inputs = list
 		s.asked = s.front.Say(message.WhichSkill(listing.Skills, message.NoEnvelope(s.send.Message.Parts)))
-		failure = &run.Failure{
-			Kind: run.InvalidArguments, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo,
-			Message: "the message names no skill", Argument: &run.Argument{Field: run.FieldSkill, Reason: run.Asked},
-		}
+		failure = run.WrongArgument(run.Argument{Field: run.FieldSkill, Reason: run.Asked}, "the message names no skill")
 	}
 	s.refuse(ctx, &run.Run{Failure: failure})
 	if s.taken {

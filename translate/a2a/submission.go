@@ -222,11 +222,8 @@ func (s *submission) Inputs(ctx context.Context, skill *translate.Skill) (jsonrp
 			problem = message.Unread(skill, list.Unread)
 		}
 		s.asked = s.front.Say(message.WhichInputs(ctx, skill, missing, problem))
-		return jsonrpc.Object{}, &run.Failure{
-			Kind: run.InvalidArguments, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo,
-			Message:  "the input " + task.Quoted(missing[0]) + " is required",
-			Argument: &run.Argument{Field: run.FieldInput, Name: missing[0], Pointer: message.Pointer(missing[0]), Reason: run.Asked},
-		}
+		return jsonrpc.Object{}, run.WrongArgument(run.Argument{Field: run.FieldInput, Name: missing[0], Pointer: message.Pointer(missing[0]), Reason: run.Asked},
+			"the input "+task.Quoted(missing[0])+" is required")
 	}
 	return object, nil
 }

@@ -205,10 +205,7 @@ func (promptInputs) Invoke(context.Context, *translate.Skill) *run.Failure { ret
 
 func argumentFailure(field run.Field, name, problem string) *run.Failure {
 	name = safetext.Line(name, wire.MaxQuoted)
-	return &run.Failure{
-		Kind: run.InvalidArguments, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo, Message: name + " " + problem,
-		Argument: &run.Argument{Field: field, Name: name, Reason: run.NotFound},
-	}
+	return run.WrongArgument(run.Argument{Field: field, Name: name, Reason: run.NotFound}, name+" "+problem)
 }
 
 // getPrompt answers prompts/get: it runs the skill, and each part of its output is a message.

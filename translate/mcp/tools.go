@@ -298,10 +298,7 @@ func getRun(r *request, arguments jsontext.Value) (jsontext.Value, *jsonrpc.Erro
 
 // wrongArgument answers a call of a built-in tool with a wrong argument.
 func wrongArgument(r *request, name, problem string) (jsontext.Value, *jsonrpc.Error) {
-	failure := &run.Failure{
-		Kind: run.InvalidArguments, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo, Message: problem,
-		Argument: &run.Argument{Field: run.FieldInput, Name: name, Reason: run.WrongType},
-	}
+	failure := run.WrongArgument(run.Argument{Field: run.FieldInput, Name: name, Reason: run.WrongType}, problem)
 	r.report(failure)
 	return explain(r, failure, ""), nil
 }

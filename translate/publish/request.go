@@ -68,10 +68,8 @@ func (a *argument) fault(reason run.Reason, problem string) *run.Failure {
 	if value, flaw := jsonvalue.Read(a.value, jsonvalue.Bounds{Depth: maxDepth, Values: maxValues}); flaw == nil && a.value != nil {
 		actual = jsonvalue.Shown(value)
 	}
-	return &run.Failure{
-		Kind: run.InvalidArguments, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo, Message: fmt.Sprintf("argument %q %s", name, problem),
-		Argument: &run.Argument{Field: run.FieldInput, Name: name, Pointer: safetext.Clip(jsonvalue.Pointer([]string{a.name}), jsonvalue.MaxPath), Reason: reason, Expected: jsonvalue.Quoted(problem), Actual: actual},
-	}
+	return run.WrongArgument(run.Argument{Field: run.FieldInput, Name: name, Pointer: safetext.Clip(jsonvalue.Pointer([]string{a.name}), jsonvalue.MaxPath), Reason: reason, Expected: jsonvalue.Quoted(problem), Actual: actual},
+		fmt.Sprintf("argument %q %s", name, problem))
 }
 
 // arguments are those that have no use yet.

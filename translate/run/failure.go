@@ -376,6 +376,11 @@ func RetryIn(after time.Duration, attempts int) *Retry {
 	return &Retry{After: after, Attempts: attempts}
 }
 
+// WrongArgument is the failure of a call whose argument the bridge refuses before anything is executed.
+func WrongArgument(a Argument, message string) *Failure {
+	return &Failure{Kind: InvalidArguments, Phase: PhaseInvoke, By: Bridge, Executed: ExecutedNo, Message: message, Argument: &a}
+}
+
 // Busy is the failure of a call whose deadline passed before its work in the bridge had a turn.
 func Busy(phase Phase, message string) *Failure {
 	return &Failure{

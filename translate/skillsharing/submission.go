@@ -43,10 +43,7 @@ func (c *Client) Submit(ctx context.Context, s *discovery.Skill, inv *Invocation
 	}
 	u, body, err := c.invocation(s, inv)
 	if err != nil {
-		return nil, c.finish(s, &run.Failure{
-			Kind: run.InvalidArguments, Message: "The arguments can't be sent: " + err.Error(), Phase: run.PhaseInvoke, By: run.Bridge,
-			Executed: run.ExecutedNo, Argument: &run.Argument{Reason: run.WrongSchema},
-		})
+		return nil, c.finish(s, run.WrongArgument(run.Argument{Reason: run.WrongSchema}, "The arguments can't be sent: "+err.Error()))
 	}
 	call := c.RetryBudget.begin()
 	defer call.end()

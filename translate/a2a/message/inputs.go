@@ -147,11 +147,8 @@ func (l *Inputs) add(name string, value jsontext.Value, field string) *run.Failu
 		return nil
 	}
 	if earlier := l.list[i].field; earlier != "" {
-		return &run.Failure{
-			Kind: run.InvalidArguments, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo,
-			Message:  "the input " + task.Quoted(name) + " is given by " + earlier + " and by " + field + ": send it once",
-			Argument: &run.Argument{Field: run.FieldInput, Name: name, Pointer: Pointer(name), Reason: reasonTwice},
-		}
+		return run.WrongArgument(run.Argument{Field: run.FieldInput, Name: name, Pointer: Pointer(name), Reason: reasonTwice},
+			"the input "+task.Quoted(name)+" is given by "+earlier+" and by "+field+": send it once")
 	}
 	l.list[i] = input{name, value, field}
 	return nil
@@ -272,11 +269,8 @@ func (l *Inputs) addFile(p *task.Part, where, field string, params parameters) *
 			return l.add(params.shown(at), front.AppendText(nil, p.Text), field)
 		}
 	}
-	return &run.Failure{
-		Kind: run.InvalidArguments, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo,
-		Message:  "the skill has no input for the file of " + where + "; name one with the member input of the part's metadata",
-		Argument: &run.Argument{Field: run.FieldOther, Name: where, Reason: ReasonNoInput},
-	}
+	return run.WrongArgument(run.Argument{Field: run.FieldOther, Name: where, Reason: ReasonNoInput},
+		"the skill has no input for the file of "+where+"; name one with the member input of the part's metadata")
 }
 
 // isText reports whether a media type is that of texts or of JSON.
@@ -343,10 +337,7 @@ func (l *Inputs) Remove(name string) {
 }
 
 func wrongPart(where, problem string) *run.Failure {
-	return &run.Failure{
-		Kind: run.InvalidArguments, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo,
-		Message: where + " " + problem, Argument: &run.Argument{Field: run.FieldOther, Name: where, Reason: reasonInvalid},
-	}
+	return run.WrongArgument(run.Argument{Field: run.FieldOther, Name: where, Reason: reasonInvalid}, where+" "+problem)
 }
 
 // PartField returns the path of a part in a request.

@@ -298,7 +298,5 @@ func notAnObject(problem string) *run.Failure {
 }
 
 func argumentError(a run.Argument, message string) *run.Failure {
-	return &run.Failure{
-		Kind: run.InvalidArguments, Message: message, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo, Argument: &a,
-	}
+	return run.WrongArgument(a, message)
 }
