@@ -259,7 +259,7 @@ func (f *Front) skillPage(ctx context.Context, d *translate.Description) (string
 // skillPage renders SKILL.md.
 func skillPage(d *translate.Description) (string, error) {
 	return skillfile.Page(d, &skillfile.Words{
-		Name: "Name for `" + methodExecute + "`", Arguments: paramNames[paramArgs], Inputs: "`inputs` of " + methodDescribe,
+		Name: "Name for `" + methodExecute + "`", Arguments: paramArgs, Inputs: "`inputs` of " + methodDescribe,
 		Example: exampleRequest(d), Descriptor: fileDescriptor,
 	})
 }

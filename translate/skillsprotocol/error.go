@@ -142,8 +142,8 @@ func (b *builder) readingHint(name string) {
 	b.Text("message", "read the instructions with "+methodReadFile+", and follow them yourself")
 	b.Text("method", methodReadFile)
 	b.OpenMember("params")
-	b.Text(paramNames[paramName], name)
-	b.Text(paramNames[paramPath], fileSkill)
+	b.Text(paramName, name)
+	b.Text(paramPath, fileSkill)
 	b.Close()
 	b.Close()
 }

@@ -78,7 +78,10 @@ func executeCall(ctx context.Context, p *params) translate.Call {
 	call := describeCall(ctx, p)
 	call.Inputs = p.inputs()
 	call.Checks = &translate.RequestOf(ctx).Checks
-	call.Timeout, call.Priority = p.milliseconds(paramTimeout), p.text(paramPriority)
+	if timeout := p.milliseconds(paramTimeout, 1, " greater than 0"); timeout != nil { // 0 would mean that there is none
+		call.Timeout = *timeout
+	}
+	call.Priority = p.text(paramPriority)
 	p.noBlobs()
 	return call
 }

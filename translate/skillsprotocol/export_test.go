@@ -6,11 +6,7 @@ import "slices"
 func MethodParams() map[string][]string {
 	all := map[string][]string{}
 	for _, method := range methodNames() {
-		all[method] = []string{}
-		for _, id := range methods[method].params {
-			all[method] = append(all[method], paramNames[id])
-		}
-		slices.Sort(all[method])
+		all[method] = append([]string{}, slices.Sorted(slices.Values(methods[method].params))...)
 	}
 	return all
 }

@@ -106,7 +106,7 @@ const (
 // method is a method of the Skills Protocol.
 type method struct {
 	operation translate.Operation // in reports
-	params    []param
+	params    []string
 	serve     func(*Front, context.Context, *params) (jsontext.Value, *jsonrpc.Error)
 	index     *near.Index // of the names of the params
 }
@@ -119,27 +119,25 @@ var (
 
 func init() { // else they would refer to themselves
 	methods = map[string]*method{
-		methodExecute: {operation: translate.OperationExecute, serve: (*Front).executeSkill, params: []param{
+		methodExecute: {operation: translate.OperationExecute, serve: (*Front).executeSkill, params: []string{
 			paramName, paramArgs, paramVersion, paramTimeout, paramPriority, paramWait, paramKey, paramNotify, paramBlobs,
 		}},
-		methodGetRun:   {operation: translate.OperationFollow, serve: (*Front).getRun, params: []param{paramRunToken, paramWait}},
-		methodCancel:   {operation: translate.OperationTask, serve: (*Front).cancelRun, params: []param{paramRunToken}},
-		methodListRuns: {operation: translate.OperationTask, serve: (*Front).listRuns, params: []param{paramStatus, paramSkill, paramLimit, paramCursor}},
-		methodList: {operation: translate.OperationList, serve: (*Front).listSkills, params: []param{
+		methodGetRun:   {operation: translate.OperationFollow, serve: (*Front).getRun, params: []string{paramRunToken, paramWait}},
+		methodCancel:   {operation: translate.OperationTask, serve: (*Front).cancelRun, params: []string{paramRunToken}},
+		methodListRuns: {operation: translate.OperationTask, serve: (*Front).listRuns, params: []string{paramStatus, paramSkill, paramLimit, paramCursor}},
+		methodList: {operation: translate.OperationList, serve: (*Front).listSkills, params: []string{
 			paramNamespace, paramType, paramQuery, paramUsable, paramDetail, paramFormat, paramLimit, paramCursor,
 		}},
-		methodDescribe: {operation: translate.OperationDescribe, serve: (*Front).describeSkill, params: []param{paramName, paramVersion, paramDetail}},
-		methodReadFile: {operation: translate.OperationDescribe, serve: (*Front).readSkillFile, params: []param{paramName, paramPath, paramVersion}},
+		methodDescribe: {operation: translate.OperationDescribe, serve: (*Front).describeSkill, params: []string{paramName, paramVersion, paramDetail}},
+		methodReadFile: {operation: translate.OperationDescribe, serve: (*Front).readSkillFile, params: []string{paramName, paramPath, paramVersion}},
 		methodGuide:    {operation: translate.OperationDescribe, serve: (*Front).loadGuide},
 		methodDiscover: {operation: translate.OperationDescribe, serve: (*Front).discover},
 	}
 	for _, m := range methods {
-		var names []string
-		for _, id := range m.params {
-			names = append(names, paramNames[id])
+		m.index = near.NewIndex(slices.Sorted(slices.Values(m.params)))
+		for _, name := range m.params {
+			isParam[name] = true
 		}
-		slices.Sort(names)
-		m.index = near.NewIndex(names)
 	}
 	methodIndex = near.NewIndex(methodNames())
 }

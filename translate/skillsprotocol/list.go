@@ -171,7 +171,7 @@ func (b *builder) unknownNamespace(namespace string, all []string) bool {
 		others, candidates = methodGuide+" names the namespaces", nil
 	}
 	b.OpenMember("hint")
-	b.argument(&run.Argument{Field: run.FieldOther, Name: paramNames[paramNamespace], Reason: run.NotFound, Candidates: candidates})
+	b.argument(&run.Argument{Field: run.FieldOther, Name: paramNamespace, Reason: run.NotFound, Candidates: candidates})
 	b.Text("message", "no source has the namespace '"+safetext.Line(namespace, maxName)+"'; "+others)
 	b.Close()
 	return true

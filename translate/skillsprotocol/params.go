@@ -28,85 +28,46 @@ const (
 	reasonUnknown     run.Reason = "unknown" // also for a method that does not exist
 )
 
-// param is a known member of params.
-type param int
-
+// The names of params. Those of the members of notify are paths.
 const (
-	paramUnknown param = iota
-	paramName
-	paramArgs
-	paramVersion
-	paramTimeout
-	paramPriority
-	paramWait
-	paramRunToken
-	paramBlobs
-	paramNamespace
-	paramDetail
-	paramLimit
-	paramCursor
-	paramPath
-	paramQuery
-	paramFormat
-	paramUsable
-	paramKey
-	paramNotify
-	paramStatus
-	paramSkill
-	paramType
-	paramNotifyURL
-	paramNotifyToken
-	paramCount
+	paramName      = "name"
+	paramArgs      = "args"
+	paramVersion   = "version"
+	paramTimeout   = "timeout_ms"
+	paramPriority  = "priority"
+	paramWait      = "wait_ms"
+	paramRunToken  = "run_token"
+	paramBlobs     = "input_blobs"
+	paramNamespace = "namespace"
+	paramDetail    = "detail"
+	paramLimit     = "limit"
+	paramCursor    = "cursor"
+	paramPath      = "path"
+	paramQuery     = "query"
+	paramFormat    = "format"
+	paramUsable    = "usable"
+	paramKey       = keptcalls.ParamKey
+	paramNotify    = "notify"
+	paramStatus    = "status"
+	paramSkill     = "skill"
+	paramType      = "capability_type"
+
+	inNotify         = "notify."
+	paramNotifyURL   = inNotify + "url"
+	paramNotifyToken = inNotify + "token"
 )
 
-var paramNames = [paramCount]string{
-	paramName:      "name",
-	paramArgs:      "args",
-	paramVersion:   "version",
-	paramTimeout:   "timeout_ms",
-	paramPriority:  "priority",
-	paramWait:      "wait_ms",
-	paramRunToken:  "run_token",
-	paramBlobs:     "input_blobs",
-	paramNamespace: "namespace",
-	paramDetail:    "detail",
-	paramLimit:     "limit",
-	paramCursor:    "cursor",
-	paramPath:      "path",
-	paramQuery:     "query",
-	paramFormat:    "format",
-	paramUsable:    "usable",
-	paramKey:       keptcalls.ParamKey,
-	paramNotify:    "notify",
-	paramStatus:    "status",
-	paramSkill:     "skill",
-	paramType:      "capability_type",
-
-	paramNotifyURL:   inNotify + "url",
-	paramNotifyToken: inNotify + "token",
-}
-
-// inNotify begins the paths of the members of notify, which are params, too.
-const inNotify = "notify."
+// isParam has the names of the params of all methods.
+var isParam = map[string]bool{paramNotifyURL: true, paramNotifyToken: true}
 
 // knows reports whether a method has a param.
-func knows(method string, id param) bool { return slices.Contains(methods[method].params, id) }
-
-// paramOf returns the param with a name in the object of params with a path: empty, or ends in a dot.
-func paramOf(in string, name []byte) param {
-	for i, n := range paramNames {
-		if own, ok := strings.CutPrefix(n, in); ok && own == string(name) && !strings.Contains(own, ".") {
-			return param(i)
-		}
-	}
-	return paramUnknown
-}
+func knows(method, name string) bool { return slices.Contains(methods[method].params, name) }
 
 // params are the named params of one request. Each method reads those that it knows.
 // The first wrong one sets failure, and its value is the zero value.
 type params struct {
-	values    [paramCount]jsontext.Value // nil: absent, or null
-	arguments []jsonrpc.Member           // members of args, if they are known
+	values    map[string]jsontext.Value // nil: absent, or null
+	arguments []jsonrpc.Member          // members of args, if they are known
 	request   *jsonrpc.Request
 	ignored   []string         // names of members that the method does not have
 	unknown   []string         // names of arguments that the skill does not have, at most maxIgnored
@@ -147,41 +108,38 @@ func readParams(req *jsonrpc.Request) params {
 
 // release frees the memory of all values, before a method waits for a run.
 func (p *params) release() {
-	p.values, p.arguments = [paramCount]jsontext.Value{}, nil
+	p.values, p.arguments = nil, nil
 	p.request.Release()
 }
 
 // assign sets the values of the members of the object with a path. It returns the first repeated name, if there is one.
 func (p *params) assign(in string, members []jsonrpc.Member) (repeated string) {
-	var others map[string]bool // unknown names
-	var seen [paramCount]bool
+	var others map[string]bool // names that are no params
 	for _, m := range members {
-		name := jsonrpc.Unquote(m.Name)
-		id := paramOf(in, name)
-		null := jsonrpc.IsNull(m.Value)
-		switch {
-		case id != paramUnknown && seen[id]:
-			return paramNames[id]
-		case id != paramUnknown:
-			if seen[id] = true; null {
-				continue
-			}
-			p.values[id] = m.Value
-			if id == paramArgs {
-				p.arguments = m.Members
-			}
-			if in == "" && !knows(p.request.Method, id) {
-				p.ignore(string(name))
-			}
-			continue
-		case in == "" && others[string(name)]:
-			return string(name)
-		case others == nil:
-			others = map[string]bool{}
+		name := string(jsonrpc.Unquote(m.Name))
+		path, value := in+name, m.Value
+		if jsonrpc.IsNull(value) {
+			value = nil
 		}
-		others[string(name)] = true
-		if !null {
-			p.ignore(in + string(name))
+		known := isParam[path] && !strings.Contains(name, ".")
+		if _, twice := p.values[path]; known && twice || !known && in == "" && others[name] {
+			return path
+		}
+		switch {
+		case known && p.values == nil:
+			p.values = map[string]jsontext.Value{path: value}
+		case known:
+			p.values[path] = value
+		case others == nil:
+			others = map[string]bool{name: true}
+		default:
+			others[name] = true
+		}
+		if known && path == paramArgs {
+			p.arguments = m.Members
+		}
+		if value != nil && !knows(p.request.Method, path) && (in == "" || !known) {
+			p.ignore(path)
 		}
 	}
 	return ""
@@ -189,9 +147,9 @@ func (p *params) assign(in string, members []jsonrpc.Member) (repeated string) {
 
 // reject sets the failure, unless another param was rejected before. problem completes a
 // sentence that starts with the name of the param.
-func (p *params) reject(id param, reason run.Reason, problem string, candidates ...string) {
+func (p *params) reject(name string, reason run.Reason, problem string, candidates ...string) {
 	if p.failure == nil {
-		p.failure = invalidParam(paramNames[id], reason, "'"+paramNames[id]+"' "+problem, candidates)
+		p.failure = invalidParam(name, reason, "'"+name+"' "+problem, candidates)
 	}
 }
 
@@ -208,8 +166,8 @@ func invalidParam(name string, reason run.Reason, message string, candidates []s
 }
 
 // text returns a string, or "" if it is absent.
-func (p *params) text(id param) string {
-	value := p.values[id]
+func (p *params) text(name string) string {
+	value := p.values[name]
 	if value == nil {
 		return ""
 	}
@@ -218,36 +176,36 @@ func (p *params) text(id param) string {
 			return string(s)
 		}
 	}
-	p.reject(id, reasonInvalid, "must be a non-empty string")
+	p.reject(name, reasonInvalid, "must be a non-empty string")
 	return ""
 }
 
 // required returns a string that must not be absent. what describes it for the message.
-func (p *params) required(id param, what string) string {
-	if p.values[id] == nil {
-		p.reject(id, run.Required, "is required: "+what)
+func (p *params) required(name string, what string) string {
+	if p.values[name] == nil {
+		p.reject(name, run.Required, "is required: "+what)
 	}
-	return p.text(id)
+	return p.text(name)
 }
 
 // oneOf returns one of the choices, or the first if the param is absent.
-func (p *params) oneOf(id param, choices ...string) string {
-	if p.values[id] == nil {
+func (p *params) oneOf(name string, choices ...string) string {
+	if p.values[name] == nil {
 		return choices[0]
 	}
-	s := p.text(id)
+	s := p.text(name)
 	if !slices.Contains(choices, s) {
-		p.reject(id, reasonInvalid, "must be one of "+strings.Join(choices, ", "), choices...)
+		p.reject(name, reasonInvalid, "must be one of "+strings.Join(choices, ", "), choices...)
 	}
 	return s
 }
 
 // optionalOneOf returns one of the choices, or "" if the param is absent.
-func (p *params) optionalOneOf(id param, choices []string) string {
-	if p.values[id] == nil {
+func (p *params) optionalOneOf(name string, choices []string) string {
+	if p.values[name] == nil {
 		return ""
 	}
-	return p.oneOf(id, choices...)
+	return p.oneOf(name, choices...)
 }
 
 // typeOf returns the capability_type of skills, or "" if it is absent.
@@ -273,64 +231,50 @@ func (p *params) inputs() jsonrpc.Object {
 }
 
 // boolean returns a boolean, or false if it is absent.
-func (p *params) boolean(id param) bool {
-	value := p.values[id]
+func (p *params) boolean(name string) bool {
+	value := p.values[name]
 	if value == nil {
 		return false
 	}
 	if kind := value.Kind(); kind != 't' && kind != 'f' {
-		p.reject(id, reasonInvalid, "must be true or false")
+		p.reject(name, reasonInvalid, "must be true or false")
 	}
 	return value.Kind() == 't'
 }
 
-// milliseconds returns a duration, or 0 if it is absent. It may have a fraction. If it is
-// too long for a time.Duration, it is the longest one.
-func (p *params) milliseconds(id param) time.Duration {
-	value := p.values[id]
+// milliseconds returns a duration of at least so much; nil: it is absent or wrong. kind says which numbers are permitted: those that are
+// not negative or, if least is positive, those that are.
+func (p *params) milliseconds(name string, least time.Duration, kind string) *time.Duration {
+	value := p.values[name]
 	if value == nil {
-		return 0
+		return nil
 	}
 	ms, ok := number(value)
-	if !ok || ms <= 0 {
-		p.reject(id, reasonInvalid, "must be a number of milliseconds greater than 0")
-		return 0
+	if !ok || ms < 0 || ms == 0 && least > 0 {
+		p.reject(name, reasonInvalid, "must be a number of milliseconds"+kind)
+		return nil
 	}
+	d := time.Duration(math.MaxInt64)
 	if ns := ms * float64(time.Millisecond); ns < math.MaxInt64 {
-		return max(time.Duration(ns), 1) // 0 would mean that it is absent
+		d = max(time.Duration(ns), least)
 	}
-	return math.MaxInt64
+	return &d
 }
 
-// wait returns wait_ms, or nil if it is absent.
-func (p *params) wait() *time.Duration {
-	value := p.values[paramWait]
-	if value == nil {
-		return nil
-	}
-	ms, ok := number(value)
-	if !ok || ms < 0 {
-		p.reject(paramWait, reasonInvalid, "must be a number of milliseconds, 0 or greater")
-		return nil
-	}
-	wait := time.Duration(math.MaxInt64)
-	if ns := ms * float64(time.Millisecond); ns < math.MaxInt64 {
-		wait = time.Duration(ns)
-	}
-	return &wait
-}
+// wait returns how long the caller waits for the end of the run; nil: to its end.
+func (p *params) wait() *time.Duration { return p.milliseconds(paramWait, 0, ", 0 or greater") }
 
 // integer returns an integer between low and high. If it is absent, integer returns otherwise.
 // 50.0 and 5e1 are integers, since JSON has only one kind of number (RFC 8259,
 // section 6).
-func (p *params) integer(id param, low, high, otherwise int) int {
-	value := p.values[id]
+func (p *params) integer(name string, low, high, otherwise int) int {
+	value := p.values[name]
 	if value == nil {
 		return otherwise
 	}
 	n, ok := number(value)
 	if !ok || n != math.Trunc(n) || n < float64(low) || n > float64(high) {
-		p.reject(id, reasonInvalid, "must be an integer from "+strconv.Itoa(low)+" to "+strconv.Itoa(high))
+		p.reject(name, reasonInvalid, "must be an integer from "+strconv.Itoa(low)+" to "+strconv.Itoa(high))
 		return otherwise
 	}
 	return int(n)
@@ -388,11 +332,11 @@ func cursorAfter(name string) string {
 func Param(a *run.Argument) string {
 	switch a.Field {
 	case run.FieldSkill:
-		return paramNames[paramName]
+		return paramName
 	case run.FieldVersion:
-		return paramNames[paramVersion]
+		return paramVersion
 	case run.FieldInputs:
-		return paramNames[paramArgs]
+		return paramArgs
 	}
 	return a.Name
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // otherNames are names that agents write for params, beside misspelt ones.
-var otherNames = map[string]param{
+var otherNames = map[string]string{
 	"arguments": paramArgs, "argument": paramArgs, "input": paramArgs, "inputs": paramArgs, "parameters": paramArgs, "params": paramArgs,
 	"skill": paramName, "skill_name": paramName, "skill_id": paramName, "id": paramName, "tool": paramName, "tool_name": paramName,
 	"timeout": paramTimeout, "wait": paramWait, "token": paramRunToken, "run_id": paramRunToken, "next_cursor": paramCursor,
@@ -73,11 +73,11 @@ func (p *params) hint(b *builder) {
 	for _, name := range p.ignored {
 		meant := ""
 		if method == methodExecute && takes(p.descriptor(), name) {
-			b.hintAt(name, paramNames[paramArgs], "'"+name+"' was ignored: it is an input of the skill; put it into 'args'")
+			b.hintAt(name, paramArgs, "'"+name+"' was ignored: it is an input of the skill; put it into 'args'")
 			return
 		}
-		if id := otherNames[name]; id != paramUnknown && knows(method, id) {
-			meant = paramNames[id]
+		if id := otherNames[name]; id != "" && knows(method, id) {
+			meant = id
 		} else if similar := near.Find(name, methods[method].index); len(similar) > 0 {
 			meant = similar[0]
 		}

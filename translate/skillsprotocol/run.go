@@ -44,8 +44,8 @@ func followsRun(p *params) bool {
 		return false
 	}
 	for name, value := range jsonrpc.Members(p.values[paramArgs]) {
-		if id := paramOf("", jsonrpc.Unquote(name)); knows(methodGetRun, id) && value.Kind() != 'n' {
-			p.values[id] = value
+		if name := string(jsonrpc.Unquote(name)); knows(methodGetRun, name) && !jsonrpc.IsNull(value) {
+			p.values[name] = value
 		}
 	}
 	return p.values[paramRunToken] != nil
