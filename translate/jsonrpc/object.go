@@ -63,6 +63,29 @@ func MembersOf(object jsontext.Value) (members []Member) {
 	return members
 }
 
+// ValueOf returns the value of a member of an object; nil: it is absent, or null.
+func ValueOf(object jsontext.Value, name string) jsontext.Value {
+	for quoted, value := range Members(object) {
+		if !IsNull(value) && string(Unquote(quoted)) == name {
+			return value
+		}
+	}
+	return nil
+}
+
+// Repeated returns a name that an object has more than once.
+func Repeated(object jsontext.Value) (name string, twice bool) {
+	seen := map[string]bool{}
+	for quoted := range Members(object) {
+		text := string(Unquote(quoted))
+		if seen[text] {
+			return text, true
+		}
+		seen[text] = true
+	}
+	return "", false
+}
+
 // Items returns an iterator over the elements of an array, as [Members] does for the members of an object.
 func Items(array jsontext.Value) iter.Seq[jsontext.Value] {
 	return func(yield func(item jsontext.Value) bool) { eachItem(array, yield) }

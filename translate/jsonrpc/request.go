@@ -38,6 +38,19 @@ type Request struct {
 	answered []func()
 }
 
+// Param returns a member of Params; the zero value: it is absent, or null.
+func (r *Request) Param(name string) Member {
+	for _, m := range r.Members {
+		if !IsNull(m.Value) && string(Unquote(m.Name)) == name {
+			return m
+		}
+	}
+	if r.Members == nil { // there are none or too many
+		return Member{Value: ValueOf(r.Params, name)}
+	}
+	return Member{}
+}
+
 // Release frees the memory of Params and Members, which must not be used afterwards, for other
 // requests. It is for methods that wait for long. ID stays valid.
 func (r *Request) Release() {

@@ -23,7 +23,7 @@ func callTool(r *request) (jsontext.Value, *jsonrpc.Error) {
 	if fault != nil {
 		return r.refuse(fault)
 	}
-	arguments := r.param("arguments")
+	arguments := r.Param("arguments")
 	if arguments.Value != nil && arguments.Value.Kind() != '{' {
 		return r.refuse(invalid("arguments must be an object"))
 	}

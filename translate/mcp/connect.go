@@ -13,7 +13,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/keptcalls"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
@@ -32,8 +31,8 @@ const (
 // mayAsk notes what a question during the call is bound to, if the client can be asked.
 func (r *request) mayAsk() {
 	if r.modern && r.meta.OpensURLs && r.front.Questions != nil {
-		arguments := string(keptcalls.Digest(r.param("arguments").Value))
-		r.question = []string{"mcp question", r.caller.Principal, jsonrpc.Text(r.param("name").Value), arguments}
+		arguments := string(keptcalls.Digest(r.Param("arguments").Value))
+		r.question = []string{"mcp question", r.caller.Principal, jsonrpc.Text(r.Param("name").Value), arguments}
 	}
 }
 
@@ -63,7 +62,7 @@ func (r *request) ask(f *run.Failure) (jsontext.Value, *jsonrpc.Error) {
 // readAnswer reads the answer to a question from a call that is repeated. If the user agrees, it waits until the account is connected, for as long as a call
 // waits for its run, and the client is not asked again. ended says that the call is answered with what it returns.
 func (r *request) readAnswer(call *translate.Call) (value jsontext.Value, fault *jsonrpc.Error, ended bool) {
-	state := r.param("requestState").Value
+	state := r.Param("requestState").Value
 	if r.question == nil || state == nil {
 		return nil, nil, false
 	}
@@ -80,7 +79,7 @@ func (r *request) readAnswer(call *translate.Call) (value jsontext.Value, fault 
 	if until, _ := strconv.ParseInt(expiry, 10, 64); time.Now().Unix() > until {
 		return nil, nil, false // it is asked again
 	}
-	switch jsonrpc.Text(wire.Member(wire.Member(r.param("inputResponses").Value, questionKey), "action")) {
+	switch jsonrpc.Text(jsonrpc.ValueOf(jsonrpc.ValueOf(r.Param("inputResponses").Value, questionKey), "action")) {
 	case "accept":
 		r.question = nil
 		until := r.caller.Arrived.Add(r.front.Options.Wait)

@@ -77,7 +77,7 @@ func (r *request) elsewhere() *front.Place { return r.front.Elsewhere.Of(r.HTTP,
 
 // text returns the text of a member that is one. fault is the error for one that is missing or of another type.
 func (r *request) text(of string) (value string, fault *jsonrpc.Error) {
-	v := r.param(of).Value
+	v := r.Param(of).Value
 	switch {
 	case v == nil:
 		return "", invalid(of + " is required")

@@ -224,7 +224,7 @@ func (r *request) readParams() (fault *jsonrpc.Error) {
 		return fault
 	}
 	name, twice := wire.RepeatedParam(r.Request)
-	if inMeta, more := r.meta.Read(r.param("_meta").Value); more {
+	if inMeta, more := r.meta.Read(r.Param("_meta").Value); more {
 		name, twice = inMeta, true
 	}
 	if twice {
@@ -237,8 +237,6 @@ func (r *request) readParams() (fault *jsonrpc.Error) {
 }
 
 // param returns a member of the params; its value is nil if it is absent or null.
-func (r *request) param(name string) jsonrpc.Member { return wire.Param(r.Request, name) }
-
 // check checks what all requests have in common.
 func (r *request) check() *jsonrpc.Error {
 	r.modern = r.saysModern()

@@ -42,7 +42,7 @@ var errTooManyListeners = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Messag
 
 // listen answers subscriptions/listen with a stream of notifications.
 func listen(r *request) (jsontext.Value, *jsonrpc.Error) {
-	wanted := r.param("notifications").Value
+	wanted := r.Param("notifications").Value
 	switch {
 	case wanted == nil:
 		return r.refuse(invalid("notifications is required"))
@@ -94,12 +94,12 @@ func subscriptionOf(r *request, wanted jsontext.Value) *subscription {
 	w.Open()
 	for _, c := range listChanges {
 		unseen := c.member == "toolsListChanged" && r.front.Options.Search // the list does not change
-		if wire.Member(wanted, c.member).Kind() == 't' && !unseen {
+		if jsonrpc.ValueOf(wanted, c.member).Kind() == 't' && !unseen {
 			s.lists = append(s.lists, c.method)
 			w.Bool(c.member, true)
 		}
 	}
-	if ids := wire.Member(wanted, "taskIds"); ids.Kind() == '[' && r.meta.Tasks && r.front.Options.TaskAfter >= 0 {
+	if ids := jsonrpc.ValueOf(wanted, "taskIds"); ids.Kind() == '[' && r.meta.Tasks && r.front.Options.TaskAfter >= 0 {
 		var named []string
 		for v := range jsonrpc.Items(ids) {
 			named = append(named, jsonrpc.Text(v))

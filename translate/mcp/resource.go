@@ -39,7 +39,7 @@ func listResources(r *request) (jsontext.Value, *jsonrpc.Error) {
 
 // listTemplates answers resources/templates/list.
 func listTemplates(r *request) (jsontext.Value, *jsonrpc.Error) {
-	if r.param("cursor").Value != nil {
+	if r.Param("cursor").Value != nil {
 		return nil, unknownCursor()
 	}
 	w := r.open(resultComplete)
@@ -214,7 +214,7 @@ func getPrompt(r *request) (jsontext.Value, *jsonrpc.Error) {
 	if fault != nil {
 		return r.refuse(fault)
 	}
-	arguments := r.param("arguments").Value
+	arguments := r.Param("arguments").Value
 	if arguments != nil && arguments.Kind() != '{' {
 		return r.refuse(invalid("arguments must be an object"))
 	}
@@ -260,20 +260,20 @@ const maxCompletions = 100
 
 // complete answers completion/complete: names for the template of resources, and values of the arguments of prompts.
 func complete(r *request) (jsontext.Value, *jsonrpc.Error) {
-	reference, argument := r.param("ref").Value, r.param("argument").Value
+	reference, argument := r.Param("ref").Value, r.Param("argument").Value
 	if reference == nil || argument == nil {
 		return nil, invalid("ref and argument are required")
 	}
 	if reference.Kind() != '{' || argument.Kind() != '{' {
 		return nil, invalid("ref and argument must be objects")
 	}
-	name, value := wire.Member(argument, "name"), wire.Member(argument, "value")
+	name, value := jsonrpc.ValueOf(argument, "name"), jsonrpc.ValueOf(argument, "value")
 	if name.Kind() != '"' || value.Kind() != '"' {
 		return nil, invalid("argument needs the texts name and value")
 	}
-	switch kind := jsonrpc.Text(wire.Member(reference, "type")); kind {
+	switch kind := jsonrpc.Text(jsonrpc.ValueOf(reference, "type")); kind {
 	case "ref/resource":
-		if jsonrpc.Text(wire.Member(reference, "uri")) != wire.ResourceTemplate {
+		if jsonrpc.Text(jsonrpc.ValueOf(reference, "uri")) != wire.ResourceTemplate {
 			return nil, invalid("ref names no template of resources")
 		}
 		switch jsonrpc.Text(name) {
@@ -284,7 +284,7 @@ func complete(r *request) (jsontext.Value, *jsonrpc.Error) {
 		}
 		return r.completion(nil, ""), nil
 	case "ref/prompt":
-		values, fault := valuesOf(r, jsonrpc.Text(wire.Member(reference, "name")), jsonrpc.Text(name))
+		values, fault := valuesOf(r, jsonrpc.Text(jsonrpc.ValueOf(reference, "name")), jsonrpc.Text(name))
 		if fault != nil {
 			return nil, fault
 		}

@@ -116,7 +116,7 @@ func initialize(r *request) (jsontext.Value, *jsonrpc.Error) {
 	}
 	if isModern(version) || !r.front.Options.serves(version) {
 		if version = r.front.Options.newestLegacy(); version == "" {
-			return nil, r.unsupportedVersion(jsonrpc.Text(r.param("protocolVersion").Value))
+			return nil, r.unsupportedVersion(jsonrpc.Text(r.Param("protocolVersion").Value))
 		}
 	}
 	w := r.open(resultComplete)

@@ -108,7 +108,7 @@ func skillEntry(ctx context.Context, d *translate.Description, folder string) (j
 		if d.Files != nil {
 			infos = d.Files.Infos()
 		}
-		if len(infos) > maxFiles || jsonrpc.Text(wire.Member(front, "name")) != folder {
+		if len(infos) > maxFiles || jsonrpc.Text(jsonrpc.ValueOf(front, "name")) != folder {
 			return nil
 		}
 		var w wire.Writer

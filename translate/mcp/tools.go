@@ -68,7 +68,7 @@ func (w *result) getRun() {
 
 // listSearchTools answers tools/list if skills are searched. No source is asked.
 func listSearchTools(r *request) (jsontext.Value, *jsonrpc.Error) {
-	if r.param("cursor").Value != nil {
+	if r.Param("cursor").Value != nil {
 		return r.refuse(unknownCursor())
 	}
 	r.report(nil)
@@ -152,7 +152,7 @@ func unknownCursor() *jsonrpc.Error {
 
 // cursor returns the name after which the page of a list begins; empty: it is the first page.
 func (r *request) cursor(list string) (after string, fault *jsonrpc.Error) {
-	if r.param("cursor").Value == nil {
+	if r.Param("cursor").Value == nil {
 		return "", nil
 	}
 	said, fault := r.text("cursor")
@@ -230,7 +230,7 @@ func callSkill(r *request, arguments jsontext.Value) (jsontext.Value, *jsonrpc.E
 	if problem != "" {
 		return wrongArgument(r, "name", problem)
 	}
-	own := wire.Member(arguments, "arguments")
+	own := jsonrpc.ValueOf(arguments, "arguments")
 	if own != nil && own.Kind() != '{' {
 		return wrongArgument(r, "arguments", "arguments must be an object.")
 	}

@@ -82,7 +82,7 @@ func (r *request) checkHeader() *jsonrpc.Error {
 		return headerMismatch("the field Mcp-Method must say the method " + quoted(r.Method))
 	}
 	name, named := wire.NameParams[r.Method]
-	if value := r.param(name).Value; named && value.Kind() == '"' && !wire.Repeats(r.HTTP.Header, wire.HeaderName, jsonrpc.Text(value)) {
+	if value := r.Param(name).Value; named && value.Kind() == '"' && !wire.Repeats(r.HTTP.Header, wire.HeaderName, jsonrpc.Text(value)) {
 		return headerMismatch("the field Mcp-Name must say the " + name + " of the params")
 	}
 	return nil // the method refuses other params

@@ -19,7 +19,7 @@ func BenchmarkDecodeExecute(b *testing.B) {
 	b.ReportAllocs()
 	b.SetBytes(int64(len(raw)))
 	for b.Loop() {
-		p := readParams(&jsonrpc.Request{Params: raw})
+		p := readParams(&jsonrpc.Request{Method: methodExecute, Params: raw})
 		if call := executeCall(ctx, &p); p.failure != nil || call.Name == "" {
 			b.Fatal(p.failure)
 		}

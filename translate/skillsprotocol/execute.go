@@ -46,7 +46,7 @@ func (f *Front) executeSkill(ctx context.Context, p *params) (jsontext.Value, *j
 	if p.unknown = execution.Unknown(); len(p.unknown) > 0 || len(p.ignored) > 0 {
 		p.skill = execution.Skill()
 	}
-	p.release()
+	p.request.Release()
 	outcome := execution.Wait()
 	if fault := withoutRunToken(p, call.Name, outcome.Failure); fault != nil {
 		return nil, fault
@@ -291,7 +291,7 @@ func (f *Front) executeKept(ctx context.Context, p *params, call translate.Call,
 		}
 	}
 	bridge := f.bridge(p)
-	p.release()
+	p.request.Release()
 	a := keptcalls.Execute(ctx, f.Kept.Ledger, bridge, q)
 	p.unknown, p.skill = a.Unknown, a.Skill
 	if fault := withoutRunToken(p, call.Name, a.Failure); fault != nil {

@@ -135,9 +135,6 @@ func init() { // else they would refer to themselves
 	}
 	for _, m := range methods {
 		m.index = near.NewIndex(slices.Sorted(slices.Values(m.params)))
-		for _, name := range m.params {
-			isParam[name] = true
-		}
 	}
 	methodIndex = near.NewIndex(methodNames())
 }

@@ -63,13 +63,13 @@ func listQueryOf(ctx context.Context, p *params) listQuery {
 	if q.hasGetRun() {
 		most--
 	}
-	if q.detail == detailTools && q.words == "" && p.values[paramLimit] == nil {
+	if q.detail == detailTools && q.words == "" && p.value(paramLimit) == nil {
 		q.Limit = most // so that one call gets the tools of most bridges
 	}
 	if q.words != "" && q.AfterName != "" {
 		p.reject(paramCursor, reasonInvalid, "must be left out with 'query': a search has one page, of 'limit' skills")
 	}
-	if q.detail != detailTools && p.values[paramFormat] != nil {
+	if q.detail != detailTools && p.value(paramFormat) != nil {
 		p.reject(paramFormat, reasonInvalid, "is for 'detail': 'tools' only")
 	}
 	q.Executable, q.Connectable = q.detail == detailTools, !q.Usable // a model that is not shown a skill never gives the user the link

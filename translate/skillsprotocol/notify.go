@@ -19,7 +19,7 @@ type receiver struct{ url, token string }
 
 // notify reads the param notify.
 func (p *params) notify(ctx context.Context, f *Front) (to receiver) {
-	value := p.values[paramNotify]
+	value := p.value(paramNotify)
 	switch {
 	case value == nil:
 		return to
@@ -33,9 +33,7 @@ func (p *params) notify(ctx context.Context, f *Front) (to receiver) {
 	if p.failure != nil {
 		return receiver{}
 	}
-	if name := p.assign(inNotify, jsonrpc.MembersOf(value)); name != "" {
-		p.refuse(name, reasonDuplicate, "'"+name+"' is there more than once")
-	}
+	p.readNames(inNotify, value, []string{paramNotifyURL, paramNotifyToken})
 	to = receiver{p.text(paramNotifyURL), p.text(paramNotifyToken)}
 	checkReceiver(ctx, p, f.Callbacks, to)
 	return to

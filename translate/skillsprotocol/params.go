@@ -57,26 +57,18 @@ const (
 	paramNotifyToken = inNotify + "token"
 )
 
-// isParam has the names of the params of all methods.
-var isParam = map[string]bool{paramNotifyURL: true, paramNotifyToken: true}
-
-// knows reports whether a method has a param.
-func knows(method, name string) bool { return slices.Contains(methods[method].params, name) }
-
 // params are the named params of one request. Each method reads those that it knows.
 // The first wrong one sets failure, and its value is the zero value.
 type params struct {
-	values    map[string]jsontext.Value // nil: absent, or null
-	arguments []jsonrpc.Member          // members of args, if they are known
-	request   *jsonrpc.Request
-	ignored   []string         // names of members that the method does not have
-	unknown   []string         // names of arguments that the skill does not have, at most maxIgnored
-	faults    []string         // what was wrong with the provider's answer
-	skill     *translate.Skill // that has unknown arguments
-	hinted    bool             // the answer has a hint already
-	advice    string           // the hint of the answer; empty: it has none, or another
-	failure   *run.Failure     // why the request is answered without calling the bridge
-	called    bool             // the bridge was called, so that it reports the call
+	request *jsonrpc.Request
+	ignored []string         // names of members that the method does not have
+	unknown []string         // names of arguments that the skill does not have, at most maxIgnored
+	faults  []string         // what was wrong with the provider's answer
+	skill   *translate.Skill // that has unknown arguments
+	hinted  bool             // the answer has a hint already
+	advice  string           // the hint of the answer; empty: it has none, or another
+	failure *run.Failure     // why the request is answered without calling the bridge
+	called  bool             // the bridge was called, so that it reports the call
 }
 
 // readParams reads the names of params, which must be unique. It does not parse the values,
@@ -90,59 +82,34 @@ func readParams(req *jsonrpc.Request) params {
 		p.failure = invalidParam("params", reasonInvalid, "params must be an object with named members, or be left out", nil)
 		return p
 	}
-	members := req.Members
-	if members == nil { // there are none or too many
-		if !req.Params.IsValid(jsontext.AllowDuplicateNames(true)) {
-			p.failure = invalidParam("params", reasonInvalid, "params are not a JSON object", nil)
-			return p
-		}
-		members = jsonrpc.MembersOf(req.Params)
+	if req.Members == nil && !req.Params.IsValid(jsontext.AllowDuplicateNames(true)) {
+		p.failure = invalidParam("params", reasonInvalid, "params are not a JSON object", nil)
+		return p
 	}
-	if repeated := p.assign("", members); repeated != "" {
-		p.ignored = nil
-		name := safetext.Line(repeated, maxName)
-		p.failure = invalidParam(name, reasonDuplicate, "'"+name+"' stands in params more than once", nil)
-	}
+	p.readNames("", req.Params, methods[req.Method].params)
 	return p
 }
 
-// release frees the memory of all values, before a method waits for a run.
-func (p *params) release() {
-	p.values, p.arguments = nil, nil
-	p.request.Release()
-}
-
-// assign sets the values of the members of the object with a path. It returns the first repeated name, if there is one.
-func (p *params) assign(in string, members []jsonrpc.Member) (repeated string) {
-	var others map[string]bool // names that are no params
-	for _, m := range members {
-		name := string(jsonrpc.Unquote(m.Name))
-		path, value := in+name, m.Value
-		if jsonrpc.IsNull(value) {
-			value = nil
-		}
-		known := isParam[path] && !strings.Contains(name, ".")
-		if _, twice := p.values[path]; known && twice || !known && in == "" && others[name] {
-			return path
-		}
-		switch {
-		case known && p.values == nil:
-			p.values = map[string]jsontext.Value{path: value}
-		case known:
-			p.values[path] = value
-		case others == nil:
-			others = map[string]bool{name: true}
-		default:
-			others[name] = true
-		}
-		if known && path == paramArgs {
-			p.arguments = m.Members
-		}
-		if value != nil && !knows(p.request.Method, path) && (in == "" || !known) {
-			p.ignore(path)
+// readNames reads the names in params or, with a path, in an object of them. They must be unique, and those that are none of known are ignored.
+func (p *params) readNames(path string, object jsontext.Value, known []string) {
+	if repeated, twice := jsonrpc.Repeated(object); twice {
+		name := path + safetext.Line(repeated, maxName)
+		p.failure = invalidParam(name, reasonDuplicate, "'"+name+"' stands in params more than once", nil)
+		return
+	}
+	for quoted, value := range jsonrpc.Members(object) {
+		if name := path + string(jsonrpc.Unquote(quoted)); !jsonrpc.IsNull(value) && !slices.Contains(known, name) {
+			p.ignore(name)
 		}
 	}
-	return ""
+}
+
+// value returns the value of a param; nil: it is absent, or null.
+func (p *params) value(name string) jsontext.Value {
+	if own, ok := strings.CutPrefix(name, inNotify); ok {
+		return jsonrpc.ValueOf(p.value(paramNotify), own)
+	}
+	return p.request.Param(name).Value
 }
 
 // reject sets the failure, unless another param was rejected before. problem completes a
@@ -167,7 +134,7 @@ func invalidParam(name string, reason run.Reason, message string, candidates []s
 
 // text returns a string, or "" if it is absent.
 func (p *params) text(name string) string {
-	value := p.values[name]
+	value := p.value(name)
 	if value == nil {
 		return ""
 	}
@@ -182,7 +149,7 @@ func (p *params) text(name string) string {
 
 // required returns a string that must not be absent. what describes it for the message.
 func (p *params) required(name string, what string) string {
-	if p.values[name] == nil {
+	if p.value(name) == nil {
 		p.reject(name, run.Required, "is required: "+what)
 	}
 	return p.text(name)
@@ -190,7 +157,7 @@ func (p *params) required(name string, what string) string {
 
 // oneOf returns one of the choices, or the first if the param is absent.
 func (p *params) oneOf(name string, choices ...string) string {
-	if p.values[name] == nil {
+	if p.value(name) == nil {
 		return choices[0]
 	}
 	s := p.text(name)
@@ -202,7 +169,7 @@ func (p *params) oneOf(name string, choices ...string) string {
 
 // optionalOneOf returns one of the choices, or "" if the param is absent.
 func (p *params) optionalOneOf(name string, choices []string) string {
-	if p.values[name] == nil {
+	if p.value(name) == nil {
 		return ""
 	}
 	return p.oneOf(name, choices...)
@@ -219,7 +186,8 @@ func typeOf(p *params) document.CapabilityType {
 
 // inputs returns args as they were sent.
 func (p *params) inputs() jsonrpc.Object {
-	args := jsonrpc.Object{Text: p.values[paramArgs], Members: p.arguments}
+	given := p.request.Param(paramArgs)
+	args := jsonrpc.Object{Text: given.Value, Members: given.Members}
 	if args.Text != nil && args.Text.Kind() != '{' {
 		problem := "must be an object"
 		if args.Text.Kind() == '"' { // models return the arguments of a tool as JSON in a text
@@ -232,7 +200,7 @@ func (p *params) inputs() jsonrpc.Object {
 
 // boolean returns a boolean, or false if it is absent.
 func (p *params) boolean(name string) bool {
-	value := p.values[name]
+	value := p.value(name)
 	if value == nil {
 		return false
 	}
@@ -245,7 +213,7 @@ func (p *params) boolean(name string) bool {
 // milliseconds returns a duration of at least so much; nil: it is absent or wrong. kind says which numbers are permitted: those that are
 // not negative or, if least is positive, those that are.
 func (p *params) milliseconds(name string, least time.Duration, kind string) *time.Duration {
-	value := p.values[name]
+	value := p.value(name)
 	if value == nil {
 		return nil
 	}
@@ -268,7 +236,7 @@ func (p *params) wait() *time.Duration { return p.milliseconds(paramWait, 0, ", 
 // 50.0 and 5e1 are integers, since JSON has only one kind of number (RFC 8259,
 // section 6).
 func (p *params) integer(name string, low, high, otherwise int) int {
-	value := p.values[name]
+	value := p.value(name)
 	if value == nil {
 		return otherwise
 	}
@@ -291,7 +259,7 @@ func number(value jsontext.Value) (float64, bool) {
 
 // noBlobs rejects blobs, which the Skill Sharing Protocol does not have.
 func (p *params) noBlobs() {
-	value := p.values[paramBlobs]
+	value := p.value(paramBlobs)
 	switch {
 	case value == nil:
 	case value.Kind() != '[':

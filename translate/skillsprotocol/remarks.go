@@ -76,7 +76,7 @@ func (p *params) hint(b *builder) {
 			b.hintAt(name, paramArgs, "'"+name+"' was ignored: it is an input of the skill; put it into 'args'")
 			return
 		}
-		if id := otherNames[name]; id != "" && knows(method, id) {
+		if id := otherNames[name]; slices.Contains(methods[method].params, id) {
 			meant = id
 		} else if similar := near.Find(name, methods[method].index); len(similar) > 0 {
 			meant = similar[0]

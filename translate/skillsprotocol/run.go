@@ -40,15 +40,16 @@ const aboutRunToken = "the run_token of an earlier answer"
 // followsRun reports whether the params of execute_skill are a call of the tool [front.GetRun] by a model, and makes those of get_run of them. If the
 // arguments have no run token, they are those of a skill whose name is the same. What is about skills, such as an idempotency key, has no effect.
 func followsRun(p *params) bool {
-	if jsonrpc.Text(p.values[paramName]) != front.GetRun {
+	if jsonrpc.Text(p.value(paramName)) != front.GetRun {
 		return false
 	}
-	for name, value := range jsonrpc.Members(p.values[paramArgs]) {
-		if name := string(jsonrpc.Unquote(name)); knows(methodGetRun, name) && !jsonrpc.IsNull(value) {
-			p.values[name] = value
-		}
+	own := p.request.Members
+	p.request.Members = append(jsonrpc.MembersOf(p.value(paramArgs)), jsonrpc.MembersOf(p.request.Params)...)
+	if p.value(paramRunToken) == nil {
+		p.request.Members = own
+		return false
 	}
-	return p.values[paramRunToken] != nil
+	return true
 }
 
 // withoutRunToken returns the error for a call of the tool [front.GetRun] without a run token, if no skill has that name; nil: it is none.

@@ -11,7 +11,6 @@ import (
 	"strconv"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/wire"
 )
 
 // errAnswerSize is the error of a message of the server that is larger than maxAnswer.
@@ -116,7 +115,7 @@ func (s *server) stream(c *call, body io.Reader) {
 // respond writes the response to a request.
 func (s *server) respond(c *call, r message) {
 	if c.method == methodInitialize {
-		version := jsonrpc.Text(wire.Member(wire.Member(r.text, "result"), "protocolVersion"))
+		version := jsonrpc.Text(jsonrpc.ValueOf(jsonrpc.ValueOf(r.text, "result"), "protocolVersion"))
 		if isVersion(version) {
 			s.version.Store(&version) // before the client can use it
 		}

@@ -71,11 +71,11 @@ func (m *message) read() {
 	if ids > 1 || !isID(m.id) {
 		m.id = nil
 	}
-	m.version = wire.Member(wire.Member(params, "_meta"), wire.MetaVersion)
+	m.version = jsonrpc.ValueOf(jsonrpc.ValueOf(params, "_meta"), wire.MetaVersion)
 	if member, named := wire.NameParams[m.method]; named {
-		m.name = wire.Member(params, member)
+		m.name = jsonrpc.ValueOf(params, member)
 	}
-	if canceled := wire.Member(params, "requestId"); m.method == methodCancelled && isID(canceled) {
+	if canceled := jsonrpc.ValueOf(params, "requestId"); m.method == methodCancelled && isID(canceled) {
 		m.requests = canceled
 	}
 }

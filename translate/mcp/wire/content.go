@@ -123,7 +123,7 @@ func pause(f *run.Failure) string {
 	var seconds float64
 	if hint := f.RetryHint(); hint != nil {
 		seconds = hint.After.Seconds()
-	} else if said := Member(f.ProviderSaid().Retry, "suggested_delay_ms"); said.Kind() == '0' {
+	} else if said := jsonrpc.ValueOf(f.ProviderSaid().Retry, "suggested_delay_ms"); said.Kind() == '0' {
 		ms, _ := strconv.ParseFloat(string(said), 64) // infinite if it is too large
 		seconds = ms / 1000
 	}

@@ -16,26 +16,13 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 )
 
-// Param returns the member of params with a name; its value is nil if it is absent or null.
-func Param(req *jsonrpc.Request, name string) (found jsonrpc.Member) {
-	for _, m := range req.Members {
-		if string(jsonrpc.Unquote(m.Name)) == name && !jsonrpc.IsNull(m.Value) {
-			found = m
-		}
-	}
-	if req.Members == nil { // there are none or too many
-		found.Value = Member(req.Params, name)
-	}
-	return found
-}
-
 // RepeatedParam returns the name of a member of params, or of an object in them other than the arguments, that is there twice.
 func RepeatedParam(req *jsonrpc.Request) (name string, twice bool) {
 	if name, twice = repeated(req.Params); twice {
 		return name, true
 	}
 	for _, of := range []string{"ref", "argument", "notifications"} {
-		if name, twice = repeatedIn(Param(req, of).Value); twice {
+		if name, twice = repeatedIn(req.Param(of).Value); twice {
 			return name, true
 		}
 	}
@@ -99,24 +86,14 @@ type Meta struct {
 // Read reads the object _meta of params. It returns the name of a member of it, or of the capabilities, that is
 // there twice.
 func (m *Meta) Read(object jsontext.Value) (name string, twice bool) {
-	m.Version, m.Capabilities, m.ProgressToken = Member(object, MetaVersion), Member(object, MetaCapabilities), Member(object, MetaProgress)
-	m.TraceParent, m.Priority = jsonrpc.Text(Member(object, MetaTraceParent)), jsonrpc.Text(Member(object, MetaPriority))
-	m.Tasks = Member(Member(m.Capabilities, "extensions"), ExtensionTasks).Kind() == '{'
-	m.OpensURLs = Member(Member(m.Capabilities, "elicitation"), "url").Kind() == '{'
+	m.Version, m.Capabilities, m.ProgressToken = jsonrpc.ValueOf(object, MetaVersion), jsonrpc.ValueOf(object, MetaCapabilities), jsonrpc.ValueOf(object, MetaProgress)
+	m.TraceParent, m.Priority = jsonrpc.Text(jsonrpc.ValueOf(object, MetaTraceParent)), jsonrpc.Text(jsonrpc.ValueOf(object, MetaPriority))
+	m.Tasks = jsonrpc.ValueOf(jsonrpc.ValueOf(m.Capabilities, "extensions"), ExtensionTasks).Kind() == '{'
+	m.OpensURLs = jsonrpc.ValueOf(jsonrpc.ValueOf(m.Capabilities, "elicitation"), "url").Kind() == '{'
 	if name, twice = repeated(object); twice {
 		return name, true
 	}
 	return repeatedIn(m.Capabilities)
-}
-
-// Member returns the first member of an object that has a name; nil: it has none, or it is null.
-func Member(object jsontext.Value, name string) jsontext.Value {
-	for n, value := range jsonrpc.Members(object) {
-		if !jsonrpc.IsNull(value) && string(jsonrpc.Unquote(n)) == name {
-			return value
-		}
-	}
-	return nil
 }
 
 // Field returns the value of a header field, trimmed, and whether there is exactly one.
@@ -203,15 +180,8 @@ func repeatedIn(object jsontext.Value) (name string, twice bool) {
 	return safetext.Line(path.LastToken(), MaxQuoted), path != ""
 }
 
-// repeated returns the name of the first member that an object has twice, cleaned.
+// repeated returns a name that an object has more than once, cleaned.
 func repeated(object jsontext.Value) (name string, twice bool) {
-	seen := map[string]bool{}
-	for quoted := range jsonrpc.Members(object) {
-		text := string(jsonrpc.Unquote(quoted))
-		if seen[text] {
-			return safetext.Line(text, MaxQuoted), true
-		}
-		seen[text] = true
-	}
-	return "", false
+	name, twice = jsonrpc.Repeated(object)
+	return safetext.Line(name, MaxQuoted), twice
 }

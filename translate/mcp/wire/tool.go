@@ -83,7 +83,9 @@ func (how Tools) outputSchema(ctx context.Context, d *document.Descriptor, schem
 }
 
 // IsOfObjects reports whether a schema permits only objects, by its type.
-func IsOfObjects(schema jsontext.Value) bool { return jsonrpc.Text(Member(schema, "type")) == "object" }
+func IsOfObjects(schema jsontext.Value) bool {
+	return jsonrpc.Text(jsonrpc.ValueOf(schema, "type")) == "object"
+}
 
 // The names of the built-in tools, which are no skills.
 const (
@@ -119,7 +121,7 @@ const SearchTools = `{"name":"call_skill","title":"Call a skill","description":"
 
 // TextArgument returns an argument of a built-in tool that is a text; problem says why it is none.
 func TextArgument(arguments jsontext.Value, name, about string) (value, problem string) {
-	v := Member(arguments, name)
+	v := jsonrpc.ValueOf(arguments, name)
 	switch value = jsonrpc.Text(v); {
 	case v == nil:
 		return "", name + " is required: " + about + "."
@@ -131,7 +133,7 @@ func TextArgument(arguments jsontext.Value, name, about string) (value, problem 
 
 // NumberArgument returns an argument of a built-in tool that is a whole number of at least least, or standard if it is absent.
 func NumberArgument(arguments jsontext.Value, name string, least, standard uint64) (n uint64, problem string) {
-	v := Member(arguments, name)
+	v := jsonrpc.ValueOf(arguments, name)
 	if v == nil {
 		return standard, ""
 	}
@@ -217,10 +219,10 @@ func inputOf(in *document.Parameter, quoted jsontext.Value) jsontext.Value {
 
 // ValuesOf returns the values of an argument of a prompt, if it has only some.
 func ValuesOf(in *document.Parameter) (values []string) {
-	if cmp.Or(jsonrpc.Text(Member(in.Schema, "type")), in.Type) == "boolean" {
+	if cmp.Or(jsonrpc.Text(jsonrpc.ValueOf(in.Schema, "type")), in.Type) == "boolean" {
 		return []string{"false", "true"}
 	}
-	for v := range jsonrpc.Items(Member(in.Schema, "enum")) {
+	for v := range jsonrpc.Items(jsonrpc.ValueOf(in.Schema, "enum")) {
 		if v.Kind() == '"' {
 			values = append(values, jsonrpc.Text(v))
 		} else {
