@@ -73,8 +73,7 @@ func (r *request) invalid(field, description string) *jsonrpc.Error {
 func (r *request) violated(list ...wire.Violation) *jsonrpc.Error {
 	first := &list[0]
 	text := "Invalid parameters: " + first.Field + " " + first.Description
-	r.failed = wrongRequest(text)
-	r.failed.Argument.Name, r.failed.Argument.Reason = first.Field, first.Reason()
+	r.failed = run.WrongArgument(run.Argument{Field: run.FieldOther, Name: first.Field, Reason: first.Reason()}, text)
 	return wire.InvalidParams(r.version, text, list, nil)
 }
 
@@ -259,37 +258,21 @@ func (r *request) asEvent(fault *jsonrpc.Error) *jsonrpc.Error {
 	return fault
 }
 
-// failureOf returns the failure behind an error, for reports.
+// failureOf returns the failure of the call that is answered with an error, with its code, for the report; nil: there is none.
 func (r *request) failureOf(fault *jsonrpc.Error) *run.Failure {
 	switch {
-	case r.failed != nil:
+	case fault == nil, r.failed != nil && r.failed.Cause != nil:
 		return r.failed
-	case fault == nil:
-		return nil
+	case r.failed != nil:
+		own := *r.failed
+		own.Cause = front.CodeError(fault.Code)
+		return &own
 	}
-	failure := wrongRequest(fault.Message)
-	switch fault.Code {
-	case jsonrpc.CodeInternalError:
-		failure.Kind, failure.Argument = run.Internal, nil
-	case wire.CodeTaskNotFound: // the task, or its webhook
+	failure := front.FailureOf(fault)
+	if fault.Code == wire.CodeTaskNotFound { // the task, or its webhook
 		failure.Argument.Name, failure.Argument.Reason = "id", run.NotFound
 	}
 	return failure
-}
-
-// wrongRequest is the failure of a request that the client has to change.
-func wrongRequest(message string) *run.Failure {
-	return run.WrongArgument(run.Argument{Field: run.FieldOther, Reason: run.Unsupported}, message)
-}
-
-// withCode returns a failure whose cause is the code of a JSON-RPC error. Both may be nil.
-func withCode(failure *run.Failure, fault *jsonrpc.Error) *run.Failure {
-	if failure == nil || fault == nil || failure.Cause != nil {
-		return failure
-	}
-	own := *failure
-	own.Cause = front.CodeError(fault.Code)
-	return &own
 }
 
 // reserve reserves the memory for an answer before the answer is made. which says what it has. It returns an error if other answers

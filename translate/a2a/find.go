@@ -328,7 +328,7 @@ func (s *submission) onlySkill(ctx context.Context) bool {
 		return false
 	}
 	if s.fault != nil {
-		failure = withCode(r.failureOf(s.fault), s.fault)
+		failure = r.failureOf(s.fault)
 	}
 	reportAs(r, translate.OperationExecute, s.task, failure)
 	return false

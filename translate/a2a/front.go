@@ -151,7 +151,7 @@ func (f *Front) ServeRPC(ctx context.Context, req *jsonrpc.Request) (jsontext.Va
 	r.skill, _ = ctx.Value(skillKey{}).(string)
 	result, fault := r.serve()
 	if !r.reported {
-		r.report(withCode(r.failureOf(fault), fault))
+		r.report(r.failureOf(fault))
 	}
 	if fault != nil {
 		return nil, r.asEvent(fault)

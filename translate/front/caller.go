@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
@@ -46,6 +47,19 @@ type CodeError int
 
 // Error implements error.
 func (e CodeError) Error() string { return "the answer is the JSON-RPC error " + strconv.Itoa(int(e)) }
+
+// FailureOf returns the failure for the report of a call that a front answers with an error of its own; nil: there is none.
+func FailureOf(e *jsonrpc.Error) *run.Failure {
+	if e == nil {
+		return nil
+	}
+	failure := run.WrongArgument(run.Argument{Field: run.FieldOther, Reason: run.Unsupported}, e.Message)
+	failure.Cause = CodeError(e.Code)
+	if e.Code == jsonrpc.CodeInternalError {
+		failure.Kind, failure.Argument = run.Internal, nil
+	}
+	return failure
+}
 
 // Admit decides whether a front answers a caller of a method. A nil failure admits the caller; otherwise refused, which may be nil, is called with the
 // reason for the operator. require refuses anonymous callers.

@@ -89,7 +89,7 @@ func (r *request) text(of string) (value string, fault *jsonrpc.Error) {
 
 // refuse reports a refused call and returns its error.
 func (r *request) refuse(fault *jsonrpc.Error) (jsontext.Value, *jsonrpc.Error) {
-	r.report(failureOf(fault))
+	r.report(front.FailureOf(fault))
 	return nil, fault
 }
 
@@ -103,21 +103,6 @@ func (r *request) reportRun(o *run.Run) {
 		operation = r.method.operation
 	}
 	r.front.Bridge.ReportRun(r.ctx, translate.Call{Caller: r.caller}, operation, o)
-}
-
-// failureOf returns the failure of a call that this front itself answers with an error; nil: there is none.
-func failureOf(fault *jsonrpc.Error) *run.Failure {
-	if fault == nil {
-		return nil
-	}
-	failure := &run.Failure{
-		Kind: run.InvalidArguments, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo, Message: fault.Message,
-		Argument: &run.Argument{Field: run.FieldOther, Reason: run.Unsupported}, Cause: front.CodeError(fault.Code),
-	}
-	if fault.Code == jsonrpc.CodeInternalError {
-		failure.Kind, failure.Argument = run.Internal, nil
-	}
-	return failure
 }
 
 // Code returns the code of the JSON-RPC error that a call is answered with; 0: it is answered with a result.

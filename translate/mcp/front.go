@@ -209,7 +209,7 @@ func (f *Front) ServeRPC(ctx context.Context, req *jsonrpc.Request) (jsontext.Va
 	}
 	result, fault := r.method.serve(r)
 	if !r.method.reports {
-		r.report(failureOf(fault))
+		r.report(front.FailureOf(fault))
 	}
 	return result, fault
 }

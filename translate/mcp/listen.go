@@ -58,7 +58,7 @@ func listen(r *request) (jsontext.Value, *jsonrpc.Error) {
 	}
 	release, ok := r.front.listeners.enter(r.caller.Principal)
 	if !ok {
-		failure := failureOf(errTooManyListeners)
+		failure := front.FailureOf(errTooManyListeners)
 		failure.Kind = run.RateLimited // which is no fault of the server
 		r.report(failure)
 		return nil, errTooManyListeners

@@ -23,18 +23,10 @@ import (
 
 // listResources answers resources/list: the SKILL.md of each skill.
 func listResources(r *request) (jsontext.Value, *jsonrpc.Error) {
-	listing, fault := r.page(cursorResources, translate.Query{})
-	if fault != nil {
-		return nil, fault
-	}
-	w := r.open(resultComplete)
-	w.OpenArray("resources")
-	for i := range listing.Skills {
-		e := &listing.Skills[i]
+	return r.listed("resources", cursorResources, translate.Query{}, func(w *result, e *catalog.Entry) error {
 		w.SkillPage(e.Name, e.Tool, e.Title, e.Description)
-	}
-	w.CloseArray()
-	return w.endPage(cursorResources, listing), nil
+		return nil
+	})
 }
 
 // listTemplates answers resources/templates/list.
@@ -167,20 +159,10 @@ func failureError(f *run.Failure, token string) *jsonrpc.Error {
 
 // listPrompts answers prompts/list: the skills of the type knowledge.
 func listPrompts(r *request) (jsontext.Value, *jsonrpc.Error) {
-	listing, fault := r.page(cursorPrompts, translate.Query{CapabilityType: document.Knowledge, Descriptors: PageSize})
-	if fault != nil {
-		return nil, fault
-	}
-	w := r.open(resultComplete)
-	w.OpenArray("prompts")
-	for i := range listing.Skills {
-		e := &listing.Skills[i]
-		if err := w.Prompt(r.ctx, e.Tool, e.Descriptor, e.Connects); err != nil {
-			return nil, callerGone(r)
-		}
-	}
-	w.CloseArray()
-	return w.endPage(cursorPrompts, listing), nil
+	of := translate.Query{CapabilityType: document.Knowledge, Descriptors: PageSize}
+	return r.listed("prompts", cursorPrompts, of, func(w *result, e *catalog.Entry) error {
+		return w.Prompt(r.ctx, e.Tool, e.Descriptor, e.Connects)
+	})
 }
 
 // promptInputs makes the inputs of a skill of the texts that a client sends for its prompt.

@@ -20,29 +20,15 @@ const maxFiles = 512
 
 // listSkills answers skills/list: the skills as folders of files, with the digests of these (SEP-2640).
 func listSkills(r *request) (jsontext.Value, *jsonrpc.Error) {
-	listing, fault := r.page(cursorSkills, translate.Query{Descriptors: PageSize})
-	if fault != nil {
-		return nil, fault
-	}
-	w := r.open(resultComplete)
-	w.OpenArray("skills")
-	for i := range listing.Skills {
-		e := &listing.Skills[i]
+	return r.listed("skills", cursorSkills, translate.Query{Descriptors: PageSize}, func(w *result, e *catalog.Entry) error {
 		d := &translate.Description{Name: e.Name, Tool: e.Tool, Namespace: e.Namespace, Descriptor: e.Descriptor, Document: e.Document(), Files: e.Files}
 		entry, err := skillEntry(r.ctx, d, skillName(e))
-		switch {
-		case err != nil:
-			return nil, callerGone(r)
-		case entry != nil:
+		if entry != nil {
 			w.Next()
 			w.Buf = append(w.Buf, entry...)
 		}
-		if !r.Reserve(int64(len(w.Buf))) {
-			return nil, tooLarge(r.Request, nil)
-		}
-	}
-	w.CloseArray()
-	return w.endPage(cursorSkills, listing), nil
+		return err
+	})
 }
 
 // getSkill answers skills/get.

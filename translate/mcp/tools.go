@@ -28,31 +28,10 @@ func listTools(r *request) (jsontext.Value, *jsonrpc.Error) {
 	if r.front.Options.Search {
 		return listSearchTools(r)
 	}
-	listing, fault := r.page(cursorTools, translate.Query{Descriptors: PageSize, Reserved: wire.GetRun, Executable: true})
-	if fault != nil {
-		return nil, fault
-	}
-	w := r.open(resultComplete)
-	w.OpenArray("tools")
-	getRun := listing.Reserved
-	for i := range listing.Skills {
-		e := &listing.Skills[i]
-		if getRun && e.Tool > wire.GetRun {
-			w.getRun()
-			getRun = false
-		}
-		if err := w.Tool(r.ctx, r.tools(), e.Tool, e.Name, e.Descriptor, e.OutputSchema(), e.Connects); err != nil {
-			return nil, callerGone(r)
-		}
-		if !r.Reserve(int64(len(w.Buf))) {
-			return nil, tooLarge(r.Request, nil)
-		}
-	}
-	if getRun {
-		w.getRun()
-	}
-	w.CloseArray()
-	return w.endPage(cursorTools, listing), nil
+	of := translate.Query{Descriptors: PageSize, Reserved: wire.GetRun, Executable: true}
+	return r.listed("tools", cursorTools, of, func(w *result, e *catalog.Entry) error {
+		return w.Tool(r.ctx, r.tools(), e.Tool, e.Name, e.Descriptor, e.OutputSchema(), e.Connects)
+	})
 }
 
 // callerGone returns the error for a request whose context has ended: what it asks for is not made.
@@ -91,6 +70,35 @@ func (r *request) page(list string, of translate.Query) (*translate.Listing, *js
 		return nil, unreadable(r, &listing, failure)
 	}
 	return &listing, nil
+}
+
+// listed answers a list with what a function writes of each skill of a page. If the page reserves a place for it, get_run is among them.
+func (r *request) listed(member, list string, of translate.Query, write func(*result, *catalog.Entry) error) (jsontext.Value, *jsonrpc.Error) {
+	listing, fault := r.page(list, of)
+	if fault != nil {
+		return nil, fault
+	}
+	w := r.open(resultComplete)
+	w.OpenArray(member)
+	getRun := listing.Reserved
+	for i := range listing.Skills {
+		e := &listing.Skills[i]
+		if getRun && e.Tool > wire.GetRun {
+			w.getRun()
+			getRun = false
+		}
+		if err := write(w, e); err != nil {
+			return nil, callerGone(r)
+		}
+		if !r.Reserve(int64(len(w.Buf))) {
+			return nil, tooLarge(r.Request, nil)
+		}
+	}
+	if getRun {
+		w.getRun()
+	}
+	w.CloseArray()
+	return w.endPage(list, listing), nil
 }
 
 // endPage ends the result with a page of a list.
