@@ -58,10 +58,9 @@ func (p *places) count(owner, host string, n int) {
 // wait returns the time to the end of a queue.
 func (p *places) wait(at place, pace time.Duration) time.Duration {
 	now := time.Now()
-	queue := p.queues.Get(at.owner, at.host, now)
-	if leastWait+queue.Rest(now) >= maxWait {
+	queue := p.queues.Get(at.owner, at.host, now, pace, maxWait-leastWait)
+	if queue.SetInterval(pace); !queue.Take(now) {
 		return maxWait + rand.N(maxWait/10) //nolint:gosec // it spreads them
 	}
-	queue.Spend(now, pace)
 	return leastWait + queue.Rest(now)
 }

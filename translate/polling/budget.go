@@ -119,7 +119,7 @@ func (b *Budget) drop() bool {
 	defer b.unlock()
 	now := time.Now()
 	b.recover(now) // also that of a host which is never polled again
-	b.dropped = b.isIdle() && b.turns.IsFull(now) && b.vain.IsFull(now)
+	b.dropped = b.isIdle() && b.turns.Rest(now) <= 0 && b.vain.Rest(now) <= 0
 	return b.dropped
 }
 

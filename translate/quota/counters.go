@@ -223,7 +223,7 @@ func (c *Counters) tidy(most int, now time.Time) {
 		}
 		n.refresh(now)
 		c.forget(n, now)
-		if n.calls > 0 || len(n.left) > 0 || n.runs > 0 && n.rule.Runs.Count > 0 || n.rate != nil && !n.rate.IsFull(now) {
+		if n.calls > 0 || len(n.left) > 0 || n.runs > 0 && n.rule.Runs.Count > 0 || n.rate != nil && n.rate.Rest(now) > 0 {
 			continue
 		}
 		delete(c.counts, k)

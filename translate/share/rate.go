@@ -52,5 +52,7 @@ func (r *Rate) Delay(now time.Time) time.Duration {
 	return max(0, time.Duration(r.full.Load())+each-max(r.burst, each)-now.Sub(r.began))
 }
 
-// IsFull reports whether the bucket is full.
-func (r *Rate) IsFull(now time.Time) bool { return r.full.Load() <= int64(now.Sub(r.began)) }
+// Rest returns how long it takes until the bucket is full; not positive: it is.
+func (r *Rate) Rest(now time.Time) time.Duration {
+	return time.Duration(r.full.Load()) - now.Sub(r.began)
+}

@@ -23,7 +23,7 @@ func TestRate(t *testing.T) {
 			t.Errorf("%d, want %d", n, want)
 		}
 	}
-	if !r.IsFull(now) {
+	if r.Rest(now) > 0 {
 		t.Error("it is not full at first")
 	}
 	take(3)
@@ -38,7 +38,7 @@ func TestRate(t *testing.T) {
 	r.Give(2)
 	take(2)
 	now = now.Add(3*time.Second - 1)
-	if r.IsFull(now) || !r.IsFull(now.Add(1)) {
+	if r.Rest(now) != 1 || r.Rest(now.Add(1)) > 0 {
 		t.Error("when it is full")
 	}
 	now = now.Add(time.Hour)

@@ -5,100 +5,75 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"math"
 	"net"
 	"net/http/httptrace"
 	"sync"
 	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/share"
 )
 
-// Rates limit requests by owner and place, which is a host or an address. The zero value is ready. They are not safe for concurrent use.
+// Rates are rates by owner and place, which is a host or an address. The zero value is ready. They are not safe for concurrent use.
 type Rates struct {
-	of    map[pair]*Rate // those that have not rested
-	swept int            // their number after the last sweep
+	of    map[pair]*share.Rate // those that have not rested
+	swept int                  // their number after the last sweep
 }
 
 // minSwept is the number of rates of which those that have rested are looked for.
 const minSwept = 256
 
-// Get returns the rate of an owner and place.
-func (s *Rates) Get(owner, place string, now time.Time) *Rate {
+// Get returns the rate of an owner and place, or a new one of one each interval, after a burst.
+func (s *Rates) Get(owner, place string, now time.Time, each, burst time.Duration) *share.Rate {
 	key := pair{owner, place}
 	r := s.of[key]
 	if r == nil {
 		if s.of == nil {
-			s.of = map[pair]*Rate{}
+			s.of = map[pair]*share.Rate{}
 		}
 		if len(s.of) >= 2*s.swept+minSwept {
-			maps.DeleteFunc(s.of, func(_ pair, r *Rate) bool { return r.Rest(now) <= 0 })
+			maps.DeleteFunc(s.of, func(_ pair, r *share.Rate) bool { return r.Rest(now) <= 0 })
 			s.swept = len(s.of)
 		}
-		r = new(Rate)
+		r = share.NewRate(now, each, burst)
 		s.of[key] = r
 	}
 	return r
 }
 
+// A rate of requests allows a burst at once, and then one in each pause.
+const pause, burst = time.Second, 8
+
 // addresses bound the requests by the addresses that are dialled: any number of names may lead to one. A request that has to wait holds a
 // connection and its place in a [Schedule], where its owner has few.
 type addresses struct {
+	active share.Pool
 	mu     sync.Mutex
-	active map[string]int
 	rates  Rates
-	freed  chan struct{} // closed when a request ends; nil: none waits
 }
 
 // dialled are the addresses of all webhooks, also after a reload.
-var dialled = &addresses{active: map[string]int{}}
+var dialled addresses
 
-// enter waits until a request to an address may be sent, and counts it. It reports false if the context ends before. paced is whose requests have
+// enter waits until a request to an address may be sent, and counts it in a part. It reports false if the context ends before. paced is whose requests have
 // a rate; empty: there is none.
-func (a *addresses) enter(ctx context.Context, paced, address string) bool {
-	for {
+func (a *addresses) enter(ctx context.Context, paced string, part *share.Part) bool {
+	for paced != "" {
 		a.mu.Lock()
-		now, wait := time.Now(), time.Duration(0)
-		var rate *Rate
-		if paced != "" {
-			rate = a.rates.Get(paced, address, now)
-			wait = rate.Wait(now)
-		}
-		full := a.active[address] >= maxActivePerHost
-		if !full && wait <= 0 {
-			if a.active[address]++; rate != nil {
-				rate.Spend(now, pause)
-			}
-			a.mu.Unlock()
-			return true
-		}
-		if a.freed == nil {
-			a.freed = make(chan struct{})
-		}
-		freed, pause := a.freed, make(<-chan time.Time)
+		now := time.Now()
+		rate := a.rates.Get(paced, part.Owner, now, pause, burst*pause)
+		taken, wait := rate.Take(now), rate.Delay(now)
 		a.mu.Unlock()
-		if wait > 0 {
-			timer := time.NewTimer(wait)
-			pause, freed = timer.C, nil
-			defer timer.Stop()
+		if taken {
+			break
 		}
 		select {
-		case <-freed:
-		case <-pause:
+		case <-time.After(wait):
 		case <-ctx.Done():
 			return false
 		}
 	}
-}
-
-// leave ends a request.
-func (a *addresses) leave(address string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.active[address]--; a.active[address] == 0 {
-		delete(a.active, address)
-	}
-	if a.freed != nil {
-		close(a.freed)
-		a.freed = nil
-	}
+	return part.Await(ctx, 1)
 }
 
 // errBusy is the error of a request that had to wait for too long.
@@ -108,8 +83,8 @@ var errBusy = errors.New("too many requests to its address")
 // can't be read without it.
 type admission struct {
 	paced    string
-	mu       sync.Mutex // a request may get another connection
-	address  string     // that counts the request; empty: none does
+	mu       sync.Mutex  // a request may get another connection
+	part     *share.Part // of its address, which counts the request; nil: none does
 	rejected bool
 }
 
@@ -121,12 +96,11 @@ func (a *admission) traced(ctx context.Context) context.Context {
 		if host, _, err := net.SplitHostPort(address); err == nil {
 			address = host
 		}
-		ok := dialled.enter(ctx, a.paced, address)
+		part := &share.Part{Pool: &dialled.active, Owner: address, Most: math.MaxInt32, OfOne: maxActivePerHost}
+		ok := dialled.enter(ctx, a.paced, part)
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		if a.rejected = !ok; ok {
-			a.address = address
-		}
+		a.rejected, a.part = !ok, part
 	}})
 }
 
@@ -144,8 +118,7 @@ func (a *admission) Read([]byte) (int, error) {
 func (a *admission) end() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.address != "" {
-		dialled.leave(a.address)
-		a.address = ""
+	if a.part != nil {
+		a.part.Set(0)
 	}
 }

@@ -107,7 +107,7 @@ const (
 // Request is a request to a webhook.
 type Request struct {
 	URL string
-	// Paced is whose requests to one address are limited by a [Rate]; empty: none are.
+	// Paced is whose requests to one address have a rate; empty: none are.
 	Paced  string
 	Header http.Header
 	Body   []byte

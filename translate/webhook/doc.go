@@ -2,6 +2,6 @@
 // requests are sent. What is sent, when, and by which instance is the matter of package delivery.
 //
 // A [Client] checks a URL when it is set, and sends requests, which follow no redirect and read little of the answer. Its transport
-// checks each address that it connects to. In a [Schedule], owners take turns, and so do the hosts of an owner; a [Rate]
+// checks each address that it connects to. In a [Schedule], owners take turns, and so do the hosts of an owner; a rate
 // limits how many requests they get in a time.
 package webhook

@@ -20,7 +20,7 @@ const (
 type Place struct {
 	Owner string // does not change
 	Host  string // may change while the queue is not in the schedule
-	Pace  string // of a queue with a [Rate] of its own: whose; empty: all others of its owner to its host share one. It does not change
+	Pace  string // of a queue with a rate of its own: whose; empty: all others of its owner to its host share one. It does not change
 	Size  int64  // the estimated size of the next request's body
 
 	body int64 // the size and the host of the request in progress
@@ -137,11 +137,11 @@ func (s *Schedule[Q]) Wait(now time.Time) time.Duration {
 
 // admits counts a request of a queue to a host, unless its rate does not allow it yet. Then it returns how long that takes.
 func (s *Schedule[Q]) admits(owner, pace string, now time.Time) (wait time.Duration) {
-	r := s.rates.Get(owner, pace, now)
-	if wait = r.Wait(now); wait <= 0 {
-		r.Spend(now, pause)
+	r := s.rates.Get(owner, pace, now, pause, burst*pause)
+	if r.Take(now) {
+		return 0
 	}
-	return wait
+	return r.Delay(now)
 }
 
 // Next removes and returns the next queue that may send a request. [Schedule.Done] has to be called when the request has ended.
