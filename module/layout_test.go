@@ -76,7 +76,7 @@ var ceilings = map[string]int{
 	"translate/callbacks":      174,
 	"translate/access":         183,
 	"translate/safetext":       112,
-	"translate/publish":        2045,
+	"translate/publish":        2080,
 	"module/publish":           1620,
 }
 

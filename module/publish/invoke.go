@@ -76,7 +76,7 @@ func (q *request) invoke(c *catalog, s *publish.Skill) {
 		body, end := q.body()
 		_, _ = io.Copy(io.Discard, body) // a client that still writes would be disconnected before it reads the answer
 		end()
-		q.failForNow(http.StatusTooManyRequests, document.RateLimited, "Too many invocations are in progress; nothing was sent to the API", time.Second)
+		q.busy()
 		return
 	}
 	in := q.read(s)
@@ -102,6 +102,11 @@ func (q *request) invoke(c *catalog, s *publish.Skill) {
 		q.invalid(fault)
 		return
 	}
+	if x.size += r.ContentLength + int64(len(r.RequestURI)); !x.memory.Set(x.size) {
+		release()
+		q.busy()
+		return
+	}
 	x.entry = x.newEntry("")
 	if key := q.Header.Get("Idempotency-Key"); key != "" && !x.claim(key, in.Inputs) {
 		release()
@@ -123,6 +128,11 @@ func (q *request) invoke(c *catalog, s *publish.Skill) {
 		ended()
 		h.use.EndRun()
 	})
+}
+
+// busy answers that there is no memory for the invocation.
+func (q *request) busy() {
+	q.failForNow(http.StatusTooManyRequests, document.RateLimited, "Too many invocations are in progress; nothing was sent to the API", time.Second)
 }
 
 // answer waits for the result, and answers with it. After async_after, it answers that the run goes on. finished is called when the run has ended.

@@ -27,7 +27,7 @@ func init() {
 // `rewrite` and `request_header`, do not run for that request; those behind it do.
 //
 // What callers can take: 256 MiB of memory for invocations in progress, or an eighth of GOMEMLIMIT if that is less. Each takes 256 KiB, its request (at most
-// 1 MiB) and its answer (at most 10 MiB, of which up to three times as much is in use while it is translated). Those of one caller (the value of `private_for`,
+// 1 MiB), that to the API and its answer (at most 10 MiB, of which up to three times as much is in use while it is translated). Those of one caller (the value of `private_for`,
 // or the address of the client; of IPv6 its network of 64 bits) have at most half, and less when others have some. Of runs that were answered at once, the last
 // 1,000 are in memory for 10 minutes, 32 MiB at most (one that takes more by itself can't be read later); in the database is what `keep` says, and for one
 // address without a caller a tenth of that. What exceeds another bound is answered with HTTP 429 and `RATE_LIMITED`, and nothing is sent to the API.

@@ -186,9 +186,3 @@ func textIn(contentType string, body []byte) (text string, ok bool) {
 	isText := strings.HasPrefix(essence, "text/") || slices.ContainsFunc(textTypes, func(end string) bool { return strings.HasSuffix(essence, end) })
 	return string(body), isText && utf8.Valid(body)
 }
-
-// isJSON reports whether a media type is one of JSON.
-func isJSON(mediaType string) bool {
-	essence, _, _ := strings.Cut(mediaType, ";")
-	return strings.HasSuffix(strings.ToLower(strings.TrimSpace(essence)), "json")
-}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -344,6 +345,43 @@ func TestS340MembersOfOtherParameters(t *testing.T) {
 		}
 	}
 	if _, failure := skill.Operation.Request(t.Context(), jsontext.Value(`{"free":{"filters":1,"a[b]":2},"more":{"a":1}}`), nil); failure != nil {
+		t.Error(failure)
+	}
+}
+
+// S341: a request to the API is bounded, although each value of an array or object takes its name, and its part of a form, anew.
+func TestS341LargeRequestsFromSmallOnes(t *testing.T) {
+	form := func(mediaType, encoding string) string {
+		return operation(v30, "POST /a", `{requestBody: {content: {`+mediaType+`: {schema: {type: object, properties: {x: {}}}, encoding: {x: {`+encoding+`}}}}}, `+ok+`}`)
+	}
+	in := func(in, name, style string) string {
+		return operation(v30, "GET /a", `{parameters: [{name: `+name+`, in: `+in+`, style: `+style+`, schema: {}}], `+ok+`}`)
+	}
+	const n = 1 << 18
+	array := "[" + strings.Repeat("1,", n) + "1]"
+	name, long := strings.Repeat("n", 300<<10), strings.Repeat("y", 100)
+	for what, c := range map[string]struct{ document, inputs string }{
+		"names":            {in("query", "x", "deepObject"), `{"x":{"` + name + `":` + array + `}}`},
+		"names of objects": {in("query", "x", "deepObject"), `{"x":[` + strings.Repeat(`{"`+name[:1000]+`":1},`, 2000) + array + `]}`},
+		"a long name":      {in("query", long, "form"), `{"` + long + `":` + array + `}`},
+		"cookies":          {in("cookie", long, "form"), `{"` + long + `":` + array + `}`},
+		"a form":           {form("application/x-www-form-urlencoded", "style: deepObject"), `{"x":{"` + name + `":` + array + `}}`},
+		"parts":            {form("multipart/form-data", ""), `{"x":` + array + `}`},
+	} {
+		skill, _ := only(t, translated(t, c.document, all()))
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, failure := skill.Operation.Request(t.Context(), jsontext.Value(c.inputs), nil)
+		runtime.ReadMemStats(&after)
+		if failure == nil || !strings.Contains(failure.Message, "larger than 4 MiB") {
+			t.Errorf("%s: %v", what, failure)
+		}
+		if taken := (after.TotalAlloc - before.TotalAlloc) >> 20; taken > 200 {
+			t.Errorf("%s takes %d MiB", what, taken)
+		}
+	}
+	skill, _ := only(t, translated(t, form("multipart/form-data", ""), all()))
+	if _, failure := skill.Operation.Request(t.Context(), jsontext.Value(`{"x":[`+strings.Repeat(`"tag",`, 10_000)+`"tag"]}`), nil); failure != nil {
 		t.Error(failure)
 	}
 }

@@ -48,10 +48,7 @@ func (t *translation) inputs(o *selection, operation *Operation) ([]document.Par
 		default:
 			continue
 		}
-		own := Parameter{Input: name, Name: name, In: in, Style: text(p["style"])}
-		if own.Style == "" {
-			own.Style = map[bool]string{true: "form", false: "simple"}[in == "query" || in == "cookie"]
-		}
+		own := Parameter{Name: name, In: in, Style: cmp.Or(text(p["style"]), map[string]string{"query": "form", "cookie": "form"}[in], "simple")}
 		explode, stated := p["explode"].(bool)
 		own.Explode = explode || !stated && own.Style == "form"
 		schema, hasSchema := p["schema"]
@@ -160,6 +157,9 @@ func formOf(mediaType string) int {
 	return bytesBody
 }
 
+// isJSON reports whether a media type is one of JSON.
+func isJSON(mediaType string) bool { return formOf(mediaType) < formBody }
+
 // choose returns the media type in a content that is taken, and what the content says about it.
 func choose(content any) (mediaType string, media map[string]any) {
 	for _, name := range slices.Sorted(maps.Keys(objectIn(content))) {
@@ -205,7 +205,7 @@ func (t *translation) body(body map[string]any, others []document.Parameter, ope
 			} else if !strings.Contains(mediaType, "*") {
 				member.MediaType = mediaType
 			}
-			member.Input, member.Name, member.Required = name, name, slices.Contains(required, name)
+			member.Name, member.Required = name, slices.Contains(required, name)
 			if encoding["explode"] != nil {
 				member.Style = cmp.Or(member.Style, "form")
 			}
@@ -362,16 +362,15 @@ func (t *translation) output(o *selection, operation *Operation) (document.Outpu
 	if len(all) == 1 && strings.HasPrefix(mediaType, "text/event-stream") {
 		return output, errors.New("it answers only with text/event-stream")
 	}
-	isJSON := formOf(mediaType) < formBody
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if formOf(name) < formBody == isJSON && name != "text/event-stream" {
+		if isJSON(name) == isJSON(mediaType) && name != "text/event-stream" {
 			operation.Accept = append(operation.Accept, name)
 		}
 	}
-	if essence, _, err := mime.ParseMediaType(mediaType); !isJSON && err == nil && !strings.Contains(essence, "*") {
+	if essence, _, err := mime.ParseMediaType(mediaType); !isJSON(mediaType) && err == nil && !strings.Contains(essence, "*") {
 		output.ContentType = essence
 	}
-	if isJSON && media["schema"] != nil && !t.options.NoOutputSchema {
+	if isJSON(mediaType) && media["schema"] != nil && !t.options.NoOutputSchema {
 		s := schemas{docs: t.docs, old: t.old, omit: "writeOnly"}
 		schema, _, err := s.root(media["schema"])
 		if err != nil && !errors.Is(err, errTooLarge) {

@@ -34,9 +34,8 @@ type Demand struct {
 
 // A Parameter is an input that becomes a part of the URL, or a header. [Settable] holds for it.
 type Parameter struct {
-	Input string // the input of the skill
-	Name  string // in the API
-	In    string // path, query, header or cookie
+	Name string // also of the input of the skill
+	In   string // path, query, header or cookie
 	// Style is simple, form or deepObject.
 	Style   string
 	Explode bool
@@ -56,9 +55,8 @@ type Body struct {
 
 // A Member is an input that becomes a member of a body in JSON, or a field of a form.
 type Member struct {
-	Input    string
-	Name     string
-	Required bool // if any member is given
+	Name     string // also of the input of the skill
+	Required bool   // if any member is given
 	// File: the value is base64 of the bytes of a file (contentEncoding), or an array of such values. MediaType is its type; empty: it is detected.
 	File      bool
 	MediaType string

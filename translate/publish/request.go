@@ -4,15 +4,12 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/base64"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
-	"mime/multipart"
 	"net/http"
-	"net/textproto"
 	"net/url"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -96,13 +93,13 @@ func (o *Operation) Request(ctx context.Context, inputs jsontext.Value, caller h
 	if twice != nil {
 		return nil, twice.fault(run.Ambiguous, "is given twice")
 	}
-	to, query, cookies, header := o.Path, []string(nil), []string(nil), http.Header{}
+	to, query, cookies, header := o.Path, fields{}, fields{}, http.Header{}
 	for i := range o.Parameters {
 		p := &o.Parameters[i]
-		a := given.take(p.Input)
+		a := given.take(p.Name)
 		switch {
 		case a == nil && p.In == "path":
-			return nil, (&argument{name: p.Input}).fault(run.Required, "is required: it is a part of the path")
+			return nil, (&argument{name: p.Name}).fault(run.Required, "is required: it is a part of the path")
 		case a == nil || jsonrpc.IsNull(a.value) && p.In != "path":
 			continue
 		}
@@ -117,13 +114,16 @@ func (o *Operation) Request(ctx context.Context, inputs jsontext.Value, caller h
 				return nil, a.fault(run.WrongSchema, "must not have . or .. as a segment: it is a part of the path")
 			}
 		case "query":
-			query = append(query, p.fields(a.value, escapeURL)...)
+			query.add(p.fields(a.value, escapeURL))
 		case "header":
 			if name := http.CanonicalHeaderKey(p.Name); len(parts) > 0 && !slices.Contains(o.Credentials, name) {
 				header.Set(name, joined(parts, ",", p.Explode, strings.TrimSpace))
 			}
 		case "cookie":
-			cookies = append(cookies, p.fields(a.value, cookie.Replace)...)
+			cookies.add(p.fields(a.value, cookie.Replace))
+		}
+		if query.size+cookies.size > maxSent {
+			return nil, a.fault(run.WrongSchema, tooLarge)
 		}
 	}
 	body, mediaType, failure := o.Body.encode(given)
@@ -143,11 +143,11 @@ func (o *Operation) Request(ctx context.Context, inputs jsontext.Value, caller h
 		}
 	}
 	maps.Copy(header, o.Credential(caller))
-	if cookies != nil {
-		header["Cookie"] = []string{strings.Join(append(header["Cookie"], cookies...), "; ")}
+	if cookies.texts != nil {
+		header["Cookie"] = []string{strings.Join(append(header["Cookie"], cookies.texts...), "; ")}
 	}
 	decoded, _ := url.PathUnescape(to) // an error is one of the document: then the path is encoded as a whole
-	u := &url.URL{Path: cmp.Or(decoded, to), RawPath: to, RawQuery: strings.Join(query, "&")}
+	u := &url.URL{Path: cmp.Or(decoded, to), RawPath: to, RawQuery: strings.Join(query.texts, "&")}
 	request := &http.Request{
 		Method: o.Method, URL: u, RequestURI: u.RequestURI(), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: header, Body: http.NoBody, ContentLength: int64(len(body)),
@@ -186,7 +186,7 @@ func (o *Operation) flaw(p *Parameter, parts []part) string {
 		if v.name != "" && p.Explode && (p.In == "query" && p.Style != "deepObject" || p.In == "cookie") { // the name stands beside those of other parameters
 			name, _, _ := strings.Cut(v.name, "[") // of which it is a member in the style deepObject
 			other := func(q Parameter) bool {
-				return q.In == p.In && (q.Name == v.name || q.Name == name) && q.Input != p.Input
+				return q.In == p.In && (q.Name == v.name || q.Name == name) && q.Name != p.Name
 			}
 			if slices.ContainsFunc(o.Parameters, other) || !Settable(p.In, v.name) || slices.Contains(o.Secrets, place(p.In, v.name)) || slices.Contains(o.Secrets, place(p.In, name)) {
 				return notBeside(v.name)
@@ -277,42 +277,73 @@ func joined(parts []part, separator string, equals bool, escape func(string) str
 	return strings.Join(texts, separator)
 }
 
-// fields returns the fields for a value in a query, cookie or form, each with an equals sign.
-func (p *Parameter) fields(value jsontext.Value, escape func(string) string) (fields []string) {
-	if p.Style == "deepObject" && p.In != "cookie" {
-		return deepFields(nil, p.Name, value, escape)
-	}
-	parts := p.parts(value)
-	if !p.Explode && len(parts) > 0 {
-		return []string{escape(p.Name) + "=" + joined(parts, cmp.Or(separators[p.Style], ","), false, escape)}
-	}
-	for _, v := range parts {
-		fields = append(fields, escape(cmp.Or(v.name, p.Name))+"="+escape(v.value))
-	}
-	return fields
+// maxSent bounds a query with cookies, and a form, in bytes: the values of an array take more there than in the request of the caller.
+const (
+	maxSent  = 4 << 20
+	tooLarge = "makes the request to the API larger than 4 MiB"
+)
+
+// fields are those of a query or form, or cookies. What makes them larger than maxSent is left out.
+type fields struct {
+	texts []string
+	size  int
 }
 
-// deepFields appends the fields of a value in the style deepObject: a[b]=c. What this means for arrays, OpenAPI does not say; servers in use read
+func (f *fields) add(all iter.Seq[string]) {
+	for text := range all {
+		if f.size += len(text) + 1; f.size > maxSent {
+			return
+		}
+		f.texts = append(f.texts, text)
+	}
+}
+
+// fields returns the fields for a value in a query, cookie or form, each with an equals sign.
+func (p *Parameter) fields(value jsontext.Value, escape func(string) string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		if p.Style == "deepObject" && p.In != "cookie" {
+			deepFields(p.Name, value, escape, yield)
+			return
+		}
+		parts := p.parts(value)
+		if !p.Explode && len(parts) > 0 {
+			yield(escape(p.Name) + "=" + joined(parts, cmp.Or(separators[p.Style], ","), false, escape))
+			return
+		}
+		for _, v := range parts {
+			if !yield(escape(cmp.Or(v.name, p.Name)) + "=" + escape(v.value)) {
+				return
+			}
+		}
+	}
+}
+
+// deepFields yields the fields of a value in the style deepObject: a[b]=c. What this means for arrays, OpenAPI does not say; servers in use read
 // a[]=b and, for objects in arrays, a[0][b]=c.
-func deepFields(fields []string, name string, value jsontext.Value, escape func(string) string) []string {
+func deepFields(name string, value jsontext.Value, escape func(string) string, yield func(string) bool) (more bool) {
 	switch value.Kind() {
 	case '{':
 		for member, value := range jsonrpc.Members(value) {
-			fields = deepFields(fields, name+"["+string(jsonrpc.Unquote(member))+"]", value, escape)
+			if !deepFields(name+"["+string(jsonrpc.Unquote(member))+"]", value, escape, yield) {
+				return false
+			}
 		}
 	case '[':
-		for i, item := range slices.Collect(jsonrpc.Items(value)) {
+		i := 0
+		for item := range jsonrpc.Items(value) {
 			index := ""
 			if item.Kind() == '{' || item.Kind() == '[' {
 				index = strconv.Itoa(i)
 			}
-			fields = deepFields(fields, name+"["+index+"]", item, escape)
+			if i++; !deepFields(name+"["+index+"]", item, escape, yield) {
+				return false
+			}
 		}
 	case 'n':
 	default:
-		fields = append(fields, escape(name)+"="+escape(textOf(value)))
+		return yield(escape(name) + "=" + escape(textOf(value)))
 	}
-	return fields
+	return true
 }
 
 // escapeURL percent-encodes all but the unreserved characters of RFC 3986, section 2.3.
@@ -320,125 +351,3 @@ func escapeURL(s string) string { return strings.ReplaceAll(url.QueryEscape(s), 
 
 // cookie percent-encodes what must not stand in a cookie (RFC 6265, section 4.1.1), and the percent sign.
 var cookie = strings.NewReplacer(" ", "%20", `"`, "%22", "%", "%25", ",", "%2C", ";", "%3B", `\`, "%5C")
-
-// field is a member of a body with its argument.
-type field struct {
-	*Member
-	*argument
-}
-
-// encode returns the body for the arguments, and its media type; empty: there is none.
-func (b *Body) encode(given arguments) (body []byte, mediaType string, failure *run.Failure) {
-	if b == nil {
-		return nil, "", nil
-	}
-	isForm, isMultipart := strings.HasPrefix(b.MediaType, "application/x-www-form-urlencoded"), strings.HasPrefix(b.MediaType, "multipart/")
-	var fields []field
-	if b.Whole == "" {
-		if fields, failure = b.given(given); failure != nil || fields == nil && !b.Required {
-			return nil, "", failure
-		}
-	} else {
-		a := given.take(b.Whole)
-		switch {
-		case a == nil:
-			return nil, "", nil
-		case b.Base64:
-			body, failure = a.bytes(a.value)
-			return body, b.MediaType, failure
-		case isJSON(b.MediaType):
-			return a.value, b.MediaType, nil
-		case !isForm && !isMultipart || a.value.Kind() != '{':
-			return []byte(textOf(a.value)), b.MediaType, nil
-		}
-		for name, value := range jsonrpc.Members(a.value) {
-			fields = append(fields, field{&Member{Name: string(jsonrpc.Unquote(name))}, &argument{name: a.name, value: value}})
-		}
-	}
-	if isMultipart {
-		return encodeMultipart(fields)
-	}
-	var texts []string
-	for _, f := range fields {
-		if isForm {
-			p := Parameter{Name: f.Name, Style: f.Style, Explode: f.Explode || f.Style == "", JSON: f.Style == "" && f.value.Kind() == '{'}
-			for _, v := range p.parts(f.value) {
-				name, _, _ := strings.Cut(v.name, "[")
-				if p.Explode && p.Style == "form" && slices.ContainsFunc(b.Members, func(m Member) bool { return m.Name == v.name || m.Name == name }) {
-					return nil, "", f.fault(run.WrongSchema, notBeside(v.name))
-				}
-			}
-			texts = append(texts, p.fields(f.value, url.QueryEscape)...)
-		} else {
-			texts = append(texts, string(jsonvalue.Quoted(f.Name))+":"+string(f.value))
-		}
-	}
-	if isForm {
-		return []byte(strings.Join(texts, "&")), b.MediaType, nil
-	}
-	return []byte("{" + strings.Join(texts, ",") + "}"), b.MediaType, nil
-}
-
-// given returns the members of the body that are given, in the order of the arguments. If one is, the required ones must be, too.
-func (b *Body) given(given arguments) (fields []field, failure *run.Failure) {
-	missing := ""
-	for i := range b.Members {
-		m := &b.Members[i]
-		if a := given.take(m.Input); a != nil {
-			fields = append(fields, field{m, a})
-		} else if m.Required {
-			missing = cmp.Or(missing, m.Input)
-		}
-	}
-	if missing != "" && (fields != nil || b.Required) {
-		return nil, (&argument{name: missing}).fault(run.Required, "is required in a body")
-	}
-	slices.SortFunc(fields, func(a, b field) int { return a.at - b.at })
-	return fields, nil
-}
-
-// bytes returns the bytes of a value in base64.
-func (a *argument) bytes(value jsontext.Value) ([]byte, *run.Failure) {
-	content, err := base64.StdEncoding.DecodeString(textOf(value))
-	if err != nil {
-		return nil, a.fault(run.WrongSchema, "must be base64")
-	}
-	return content, nil
-}
-
-// encodeMultipart returns a form in multipart/form-data (RFC 7578).
-func encodeMultipart(fields []field) (body []byte, mediaType string, failure *run.Failure) {
-	var b bytes.Buffer
-	form := multipart.NewWriter(&b) // writing to memory does not fail
-	for _, f := range fields {
-		items := []jsontext.Value{f.value}
-		if f.value.Kind() == '[' {
-			items = slices.Collect(jsonrpc.Items(f.value))
-		}
-		for _, item := range items {
-			disposition, content := strings.TrimSuffix(multipart.FileContentDisposition(f.Name, ""), `; filename=""`), []byte(textOf(item))
-			mediaType = f.MediaType
-			switch kind := item.Kind(); {
-			case kind == 'n':
-				continue
-			case f.File:
-				if content, failure = f.bytes(item); failure != nil {
-					return nil, "", failure
-				}
-				mediaType = cmp.Or(mediaType, http.DetectContentType(content))
-				essence, _, _ := strings.Cut(mediaType, ";")
-				disposition = multipart.FileContentDisposition(f.Name, "file."+path.Base(essence)) // some APIs tell formats apart by the extension
-			case kind == '{' || kind == '[':
-				mediaType = cmp.Or(mediaType, "application/json")
-			}
-			header := textproto.MIMEHeader{"Content-Disposition": {disposition}}
-			if mediaType != "" {
-				header.Set("Content-Type", mediaType)
-			}
-			w, _ := form.CreatePart(header)
-			_, _ = w.Write(content)
-		}
-	}
-	_ = form.Close()
-	return b.Bytes(), form.FormDataContentType(), nil
-}

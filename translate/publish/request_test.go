@@ -65,7 +65,7 @@ func request(tb testing.TB, o *publish.Operation, inputs string, caller http.Hea
 }
 
 func parameter(in, style string, explode bool) publish.Parameter {
-	return publish.Parameter{Input: "x", Name: "x", In: in, Style: style, Explode: explode}
+	return publish.Parameter{Name: "x", In: in, Style: style, Explode: explode}
 }
 
 // The examples are those of OpenAPI 3.1 (Style Examples), and what people send.
@@ -136,19 +136,19 @@ func TestParametersOfOtherForms(t *testing.T) {
 	o := &publish.Operation{
 		Method: "GET", Path: "/caf%C3%A9/{id}.{format}", Accept: []string{"application/json", "text/plain"},
 		Parameters: []publish.Parameter{
-			{Input: "id", Name: "id", In: "path", Style: "simple"},
-			{Input: "format", Name: "format", In: "path", Style: "simple"},
-			{Input: "where", Name: "$where", In: "query", Style: "form"},
-			{Input: "filter", Name: "filter", In: "query", JSON: true},
-			{Input: "text", Name: "text", In: "query", JSON: true},
-			{Input: "none", Name: "none", In: "query", Style: "form"},
-			{Input: "match", Name: "if-match", In: "header", Style: "simple"},
-			{Input: "key", Name: "X-Key", In: "header", Style: "simple"},
+			{Name: "id", In: "path", Style: "simple"},
+			{Name: "format", In: "path", Style: "simple"},
+			{Name: "$where", In: "query", Style: "form"},
+			{Name: "filter", In: "query", JSON: true},
+			{Name: "text", In: "query", JSON: true},
+			{Name: "none", In: "query", Style: "form"},
+			{Name: "if-match", In: "header", Style: "simple"},
+			{Name: "X-Key", In: "header", Style: "simple"},
 		},
 		Credentials: []string{"X-Key"},
 	}
 	caller := http.Header{"X-Key": {"secret"}, "Authorization": {"Bearer other"}, "Cookie": {"a=b"}, "Traceparent": {"00-1-1-01"}, "Accept-Encoding": {"gzip"}, "Idempotency-Key": {"k"}}
-	r := request(t, o, `{"where":"a:b/c?d&e=f#g;h+i","format":"json","id":"7","filter":{ "a" : [1, "\u00e4"] },"text":"t","match":"\"1\"","key":"mine"}`, caller)
+	r := request(t, o, `{"$where":"a:b/c?d&e=f#g;h+i","format":"json","id":"7","filter":{ "a" : [1, "\u00e4"] },"text":"t","if-match":"\"1\"","X-Key":"mine"}`, caller)
 	if r.RequestURI != "/caf%C3%A9/7.json?%24where=a%3Ab%2Fc%3Fd%26e%3Df%23g%3Bh%2Bi&filter=%7B%22a%22%3A%5B1%2C%22%5Cu00e4%22%5D%7D&text=%22t%22" {
 		t.Error(r.RequestURI)
 	}
@@ -203,12 +203,12 @@ func TestRefusedArguments(t *testing.T) {
 		{"query", `{"z":1}`, "not_found"},
 		{"query", `{"Host":"b"}`, "not_found"},
 	} {
-		o := &publish.Operation{Method: "GET", Path: "/a", Parameters: []publish.Parameter{parameters[c.in], {Input: "y", Name: "y", In: c.in, Style: "form"}}, Secrets: []string{"cookie sid"}}
+		o := &publish.Operation{Method: "GET", Path: "/a", Parameters: []publish.Parameter{parameters[c.in], {Name: "y", In: c.in, Style: "form"}}, Secrets: []string{"cookie sid"}}
 		if c.in == "path" {
 			o.Path, o.Parameters = "/a/{x}", o.Parameters[:1]
 		}
 		if c.in == "beside" {
-			o.Path, o.Parameters = "/a/{y}..{x}/b", []publish.Parameter{parameter("path", "simple", false), {Input: "y", Name: "y", In: "path", Style: "simple"}}
+			o.Path, o.Parameters = "/a/{y}..{x}/b", []publish.Parameter{parameter("path", "simple", false), {Name: "y", In: "path", Style: "simple"}}
 			c.inputs = `{"y":"c/",` + c.inputs[1:]
 		}
 		_, failure := o.Request(t.Context(), jsontext.Value(c.inputs), nil)
@@ -237,24 +237,24 @@ func TestSettable(t *testing.T) {
 
 func TestBodies(t *testing.T) {
 	server := newEcho(t)
-	members := []publish.Member{{Input: "b", Name: "b", Required: true}, {Input: "in_a", Name: "a"}, {Input: "c", Name: "c", Style: "deepObject", Explode: true}}
-	form, plain := "application/x-www-form-urlencoded", []publish.Member{{Input: "b", Name: "b"}}
+	members := []publish.Member{{Name: "b", Required: true}, {Name: "a"}, {Name: "c", Style: "deepObject", Explode: true}}
+	form, plain := "application/x-www-form-urlencoded", []publish.Member{{Name: "b"}}
 	for _, c := range []struct {
 		body      publish.Body
 		inputs    string
 		want      string // the body
 		mediaType string
 	}{
-		{publish.Body{MediaType: "application/json", Members: members}, `{"in_a": 1.00, "b":12345678901234567890.10}`, `{"a":1.00,"b":12345678901234567890.10}`, "application/json"},
+		{publish.Body{MediaType: "application/json", Members: members}, `{"a": 1.00, "b":12345678901234567890.10}`, `{"a":1.00,"b":12345678901234567890.10}`, "application/json"},
 		{publish.Body{MediaType: "application/json", Members: members}, `{"b":null}`, `{"b":null}`, "application/json"},
 		{publish.Body{MediaType: "application/json", Members: members}, `{}`, ``, ""},
 		{publish.Body{MediaType: "application/json", Members: plain, Required: true}, `{}`, `{}`, "application/json"},
 		{publish.Body{MediaType: "application/merge-patch+json", Whole: "body"}, `{"body":[1, {"z":1.0,"a":"\u00e4"}]}`, `[1, {"z":1.0,"a":"\u00e4"}]`, "application/merge-patch+json"},
 		{publish.Body{MediaType: "application/json", Whole: "body"}, `{"body":"a"}`, `"a"`, "application/json"},
 		{publish.Body{MediaType: "application/json", Whole: "body"}, `{}`, ``, ""},
-		{publish.Body{MediaType: form, Members: members}, `{"b":["a b","&=+ä"],"in_a":{"k": 1},"c":{"k":{"l":[1]}}}`, `b=a+b&b=%26%3D%2B%C3%A4&a=%7B%22k%22%3A1%7D&c%5Bk%5D%5Bl%5D%5B%5D=1`, form},
+		{publish.Body{MediaType: form, Members: members}, `{"b":["a b","&=+ä"],"a":{"k": 1},"c":{"k":{"l":[1]}}}`, `b=a+b&b=%26%3D%2B%C3%A4&a=%7B%22k%22%3A1%7D&c%5Bk%5D%5Bl%5D%5B%5D=1`, form},
 		{publish.Body{MediaType: form, Members: plain, Required: true}, `{}`, ``, form},
-		{publish.Body{MediaType: form, Members: []publish.Member{{Input: "b", Name: "b", Style: "form"}, {Input: "c", Name: "c", Style: "pipeDelimited"}}}, `{"b":["a,b","c"],"c":[1,2]}`, `b=a%2Cb,c&c=1%7C2`, form},
+		{publish.Body{MediaType: form, Members: []publish.Member{{Name: "b", Style: "form"}, {Name: "c", Style: "pipeDelimited"}}}, `{"b":["a,b","c"],"c":[1,2]}`, `b=a%2Cb,c&c=1%7C2`, form},
 		{publish.Body{MediaType: form, Whole: "body"}, `{"body":{"a":1,"b":[2,3]}}`, `a=1&b=2&b=3`, form},
 		{publish.Body{MediaType: "text/plain", Whole: "body"}, `{"body":"line\nä"}`, "line\nä", "text/plain"},
 		{publish.Body{MediaType: "application/xml", Whole: "body"}, `{"body":"<a/>"}`, "<a/>", "application/xml"},
@@ -265,11 +265,11 @@ func TestBodies(t *testing.T) {
 			t.Errorf("%s %s: %q %v", c.body.MediaType, c.inputs, server.body, server.got.Header)
 		}
 	}
-	beside := &publish.Operation{Method: "POST", Path: "/a", Body: &publish.Body{MediaType: form, Members: []publish.Member{{Input: "b", Name: "b"}, {Input: "o", Name: "o", Style: "form", Explode: true}}}}
+	beside := &publish.Operation{Method: "POST", Path: "/a", Body: &publish.Body{MediaType: form, Members: []publish.Member{{Name: "b"}, {Name: "o", Style: "form", Explode: true}}}}
 	if _, failure := beside.Request(t.Context(), jsontext.Value(`{"o":{"c":1,"b":2}}`), nil); failure == nil || failure.Argument.Name != "o" {
 		t.Errorf("an object sets the field of another input: %v", failure)
 	}
-	for inputs, name := range map[string]string{`{"in_a":1}`: "b", `{"in_a":1,"b":2,"b":3}`: "b", `{"file":"!"}`: "file"} {
+	for inputs, name := range map[string]string{`{"a":1}`: "b", `{"a":1,"b":2,"b":3}`: "b", `{"file":"!"}`: "file"} {
 		body := publish.Body{MediaType: "application/json", Members: members}
 		if name == "file" {
 			body = publish.Body{MediaType: "image/png", Whole: "file", Base64: true}
@@ -284,15 +284,15 @@ func TestMultipart(t *testing.T) {
 	server := newEcho(t)
 	png := "\x89PNG\x0D\x0A\x1A\x0A"
 	o := &publish.Operation{Method: "POST", Path: "/a", Body: &publish.Body{MediaType: "multipart/form-data", Members: []publish.Member{
-		{Input: "text", Name: `te"xt` + "\r\nX: y"},
-		{Input: "image", Name: "image", File: true},
-		{Input: "files", Name: "files[]", File: true, MediaType: "text/csv"},
-		{Input: "list", Name: "list"},
-		{Input: "object", Name: "object"},
-		{Input: "xml", Name: "имя", MediaType: "application/xml"},
+		{Name: `te"xt` + "\r\nX: y"},
+		{Name: "image", File: true},
+		{Name: "files[]", File: true, MediaType: "text/csv"},
+		{Name: "list"},
+		{Name: "object"},
+		{Name: "имя", MediaType: "application/xml"},
 	}}}
 	b64 := func(s string) string { return `"` + base64.StdEncoding.EncodeToString([]byte(s)) + `"` }
-	r := request(t, o, `{"text":"--\r\n","image":`+b64(png)+`,"files":[`+b64("a,b")+`,`+b64("c")+`],"list":["a",1.0],"object":{"a": [1]},"xml":"<a/>"}`, nil)
+	r := request(t, o, `{"te\"xt\r\nX: y":"--\r\n","image":`+b64(png)+`,"files[]":[`+b64("a,b")+`,`+b64("c")+`],"list":["a",1.0],"object":{"a": [1]},"имя":"<a/>"}`, nil)
 	server.send(t, r)
 	_, parameters, err := mime.ParseMediaType(server.got.Header.Get("Content-Type"))
 	if err != nil {
@@ -326,16 +326,16 @@ func TestMultipart(t *testing.T) {
 // fuzzed is an operation with a parameter in each place, beside others that an argument must not change.
 func fuzzed(style string, explode bool) *publish.Operation {
 	in := func(in, style string) publish.Parameter {
-		return publish.Parameter{Input: in, Name: in, In: in, Style: style, Explode: explode}
+		return publish.Parameter{Name: in, In: in, Style: style, Explode: explode}
 	}
 	return &publish.Operation{
 		Method: "POST", Path: "/v1/{path}/end", Accept: []string{"application/json"}, Credentials: []string{"X-Key"},
 		Parameters: []publish.Parameter{
 			in("path", "simple"), in("query", style), in("header", "simple"), in("cookie", "form"),
-			{Input: "json", Name: "json", In: "query", JSON: true},
-			{Input: "fixed", Name: "fixed", In: "query", Style: "form"},
+			{Name: "json", In: "query", JSON: true},
+			{Name: "fixed", In: "query", Style: "form"},
 		},
-		Body: &publish.Body{MediaType: "application/x-www-form-urlencoded", Members: []publish.Member{{Input: "field", Name: "field"}, {Input: "other", Name: "other"}}},
+		Body: &publish.Body{MediaType: "application/x-www-form-urlencoded", Members: []publish.Member{{Name: "field"}, {Name: "other"}}},
 	}
 }
 
