@@ -16,7 +16,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials/tokens"
 	"github.com/skill-bridge/caddy-skill-bridge/module/store"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 )
 
 const (
@@ -153,11 +152,8 @@ func (a *Accounts) Count(ctx context.Context) (map[string]int, error) {
 func (a *Accounts) Revoke(ctx context.Context, owner string) (ended []*Grant, err error) {
 	for g, err := range a.each(ctx, owner) {
 		if err == nil {
-			if o, transport := a.at(g.row.Namespace); o != nil {
-				err = o.Disconnect(ctx, &credential.Authentication{Transport: transport, Owner: owner}, owner)
-			} else {
-				err = a.disconnect(ctx, transport, g.thing.Name, "", "disconnected")
-			}
+			o, transport := a.at(g.row.Namespace)
+			err = a.disconnect(ctx, transport, g.thing.Name, o, "disconnected")
 		}
 		if err != nil {
 			return ended, err
@@ -198,8 +194,8 @@ func (a *Accounts) Sweep(ctx context.Context) error {
 		default:
 			continue
 		}
-		_, transport := a.at(g.row.Namespace)
-		if err := a.disconnect(ctx, transport, g.thing.Name, "", reason); err != nil {
+		o, transport := a.at(g.row.Namespace)
+		if err := a.disconnect(ctx, transport, g.thing.Name, o, reason); err != nil {
 			return err
 		}
 	}

@@ -1,7 +1,6 @@
 package credentials
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -133,7 +132,7 @@ func (o *OAuth2User) Finish(ctx context.Context, a *credential.Authentication, f
 	}
 	o.sent.AddTokens(granted.Access.Value, granted.Refresh.Value)
 	row := &grantRow{
-		Owner: a.Owner, Namespace: f.Namespace, TokenURL: endpoint, ClientID: c.ID, Revoke: cmp.Or(c.revocationURL, meta.Revocation), Scopes: union(f.Scopes, valid(granted.Scopes)),
+		Owner: a.Owner, Namespace: f.Namespace, TokenURL: endpoint, ClientID: c.ID, Revoke: meta.Revocation, Scopes: union(f.Scopes, valid(granted.Scopes)),
 		Flow: flow, Consented: time.Now().Round(0), Account: granted.Account,
 	}
 	if before.row != nil {
@@ -147,20 +146,19 @@ func (o *OAuth2User) Finish(ctx context.Context, a *credential.Authentication, f
 		}
 	}
 	if err != nil {
-		o.grants.revoke(ctx, a.Transport, row.Revoke, row)
+		o.grants.revoke(ctx, a.Transport, row)
 		return r.Unavailable(err)
 	}
 	if old := before.row; old != nil && !row.mayShare(old) {
-		o.grants.revoke(ctx, a.Transport, cmp.Or(old.Revoke, row.Revoke), old)
+		c.update(old)
+		o.grants.revoke(ctx, a.Transport, old)
 	}
 	return nil
 }
 
 // Disconnect revokes and deletes the grant of an owner, if there is one.
 func (o *OAuth2User) Disconnect(ctx context.Context, a *credential.Authentication, owner string) error {
-	name := o.grants.nameOf(owner, o.grants.Namespace)
-	defer o.grants.changed(name, nil)
-	return o.grants.disconnect(ctx, a.Transport, name, o.client.get().revocationURL, "disconnected")
+	return o.grants.disconnect(ctx, a.Transport, o.grants.nameOf(owner, o.grants.Namespace), o, "disconnected")
 }
 
 // CheckIssuer checks the issuer of an answer of the authorization server (RFC 9207); sent is false if the answer names none. Its error is [ErrIssuer], unless the

@@ -1,7 +1,6 @@
 package credentials
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -63,7 +62,7 @@ type grantRow struct {
 	Namespace string `json:"namespace"`
 	TokenURL  string `json:"token_url"`
 	ClientID  string `json:"client_id"`
-	Secret    string `json:"client_secret,omitzero"`  // for revoking the token when the configuration no longer has the source
+	Secret    string `json:"client_secret,omitzero"`  // for revoking the token, also when the configuration no longer has the source
 	InBody    bool   `json:"in_body,omitzero"`        // likewise
 	Revoke    string `json:"revocation_url,omitzero"` // likewise
 	// Scopes are those that count as granted: that were asked for, and those of the answer, since servers rename them.
@@ -109,7 +108,7 @@ func (r *grantRow) take(granted tokens.Granted, c *userClient) {
 	if granted.Refresh.Value != "" {
 		r.Refresh = granted.Refresh.Value
 	}
-	r.Secret, r.InBody = c.Secret, c.InBody
+	c.update(r)
 }
 
 func (r *grantRow) token() *tokens.Access {
@@ -191,7 +190,7 @@ func (o *OAuth2User) refresher(c *userClient, key tokens.Key, a *credential.Auth
 		case failure != nil:
 		case granted.Refresh.Value == "": // the grant was replaced meanwhile, or has ended, and then nobody has the new tokens
 			if g, err := o.grants.open(ctx, key.Owner); err == nil && g.thing.Version == 0 {
-				o.grants.revoke(ctx, a.Transport, row.Revoke, row)
+				o.grants.revoke(ctx, a.Transport, row)
 			}
 			failure = r.InUse(errGrantEnded)
 		case granted.Refresh.Unsaved:
@@ -210,8 +209,8 @@ func (o *OAuth2User) request(c *userClient, endpoint string, a *credential.Authe
 }
 
 // revoke revokes the refresh token of a grant, or else the access token (RFC 7009). The grant has ended whatever the server answers.
-func (c *Connection) revoke(ctx context.Context, transport http.RoundTripper, address string, row *grantRow) {
-	if address == "" {
+func (c *Connection) revoke(ctx context.Context, transport http.RoundTripper, row *grantRow) {
+	if row.Revoke == "" {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), revocationTimeout)
@@ -222,17 +221,21 @@ func (c *Connection) revoke(ctx context.Context, transport http.RoundTripper, ad
 	}
 	request := tokens.Request{Client: &tokens.Client{ID: row.ClientID, Secret: row.Secret, InBody: row.InBody || row.Secret == "", Params: url.Values{}}, Transport: transport}
 	status := 0 // it could not be reached; the error may quote the answer
-	if resp, err := request.Post(ctx, address, token); err == nil {
+	if resp, err := request.Post(ctx, row.Revoke, token); err == nil {
 		_ = resp.Body.Close()
 		status = resp.StatusCode
 	}
 	if status != http.StatusOK {
-		c.Logger.Warn("a token of a user could not be revoked; the bridge has deleted it", zap.String("url", tokens.RedactURL(address)), zap.Int("status", status))
+		c.Logger.Warn("a token of a user could not be revoked; the bridge has deleted it", zap.String("url", tokens.RedactURL(row.Revoke)), zap.Int("status", status))
 	}
 }
 
-// disconnect deletes a grant, if there is one, and revokes its token, at the address or else the one of the grant.
-func (c *Connection) disconnect(ctx context.Context, transport http.RoundTripper, name, address, reason string) error {
+// disconnect deletes a grant, if there is one, and revokes its token: as the client is configured now, else as it was. Without the credentials of its source, it
+// is of none.
+func (c *Connection) disconnect(ctx context.Context, transport http.RoundTripper, name string, o *OAuth2User, reason string) error {
+	if o != nil {
+		defer o.grants.changed(name, nil)
+	}
 	r := c.rotation("", name)
 	locking, cancel := context.WithTimeout(ctx, revocationTimeout)
 	defer cancel()
@@ -244,7 +247,10 @@ func (c *Connection) disconnect(ctx context.Context, transport http.RoundTripper
 		err = c.Things.Delete(ctx, grantKind, name)
 	}
 	if g != nil && g.row != nil {
-		c.revoke(ctx, transport, cmp.Or(address, g.row.Revoke), g.row)
+		if o != nil {
+			o.client.get().update(g.row)
+		}
+		c.revoke(ctx, transport, g.row)
 		if err == nil {
 			c.Ended(g.row.Owner, g.row.Namespace, reason)
 		}

@@ -50,6 +50,13 @@ func (c *userClient) holds(row *grantRow, auth *document.Auth) bool {
 	return row != nil && row.ClientID == c.ID && (endpoint == "" || row.TokenURL == endpoint)
 }
 
+// update gives a grant of this client what revoking its token needs now. That of another server stays as it is, so that the server gets nothing of this one's.
+func (c *userClient) update(row *grantRow) {
+	if c.holds(row, nil) {
+		row.Secret, row.InBody, row.Revoke = c.Secret, c.InBody, cmp.Or(c.revocationURL, row.Revoke)
+	}
+}
+
 // union returns the sorted elements of several lists.
 func union(lists ...[]string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(lists...))))

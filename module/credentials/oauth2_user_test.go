@@ -441,6 +441,59 @@ func TestS344NewConsentKeepsNewTokens(t *testing.T) {
 	}
 }
 
+// TestS345RevokedAsConfigured: a token is revoked with the present secret of the client, and another server gets neither a token nor the secret of the earlier one.
+func TestS345RevokedAsConfigured(t *testing.T) {
+	const revoke = "https://id.example.com/revoke"
+	t.Setenv("BRIDGE_NEW_SECRET", "another-canary")
+	for name, test := range map[string]struct {
+		first, second func(*credentials.OAuth2User)
+		want          string // the request
+	}{
+		"as before": {func(o *credentials.OAuth2User) { o.RevocationURL = revoke }, nil, revoke + " " + canary},
+		"the secret was replaced": {
+			func(o *credentials.OAuth2User) { o.RevocationURL = revoke }, func(o *credentials.OAuth2User) { o.ClientSecret = "{env.BRIDGE_NEW_SECRET}" }, revoke + " another-canary",
+		},
+		"revocation_url came later": {func(*credentials.OAuth2User) {}, func(o *credentials.OAuth2User) { o.RevocationURL = revoke }, revoke + " " + canary},
+		"another server": {func(*credentials.OAuth2User) {}, func(o *credentials.OAuth2User) {
+			o.TokenURL, o.RevocationURL = "https://login.example.com/token", "https://login.example.com/revoke"
+		}, ""},
+		"another server, which revokes as well": {func(o *credentials.OAuth2User) { o.RevocationURL = revoke }, func(o *credentials.OAuth2User) {
+			o.TokenURL, o.RevocationURL = "https://login.example.com/token", "https://login.example.com/revoke"
+		}, revoke + " " + canary},
+	} {
+		for _, end := range []string{"disconnected", "replaced"} {
+			memory, _ := newDatabase(t)
+			configure := func(o *credentials.OAuth2User) { o.TokenURL = tokenURL }
+			if test.second == nil {
+				test.second = func(*credentials.OAuth2User) {}
+			}
+			e, got := newRotatingUsers(time.Hour), ""
+			first, _ := ofUsers(t, memory, configure, test.first)
+			connect(t, first, own(t, "ann", e))
+			answer := e.answer
+			e.answer = func(n int, r *http.Request) (*reply, error) {
+				if !strings.HasSuffix(r.URL.Path, "/revoke") {
+					return answer(n, r)
+				}
+				_, secret, _ := r.BasicAuth()
+				got += r.URL.String() + " " + secret
+				return response(http.StatusOK, ""), nil
+			}
+			second, _ := ofUsers(t, memory, configure, test.first, test.second)
+			if end == "disconnected" {
+				if err := second.Disconnect(t.Context(), own(t, "ann", e), "ann"); err != nil {
+					t.Error(err)
+				}
+			} else if connect(t, second, own(t, "ann", e)); !strings.Contains(name, "another server") {
+				continue // tokens of the same account stay
+			}
+			if got != test.want {
+				t.Errorf("%s, %s: got %q, want %q", name, end, got, test.want)
+			}
+		}
+	}
+}
+
 // TestUsersRefreshTogether: of instances that need a new token at once, one asks for it. Each database.
 func TestUsersRefreshTogether(t *testing.T) {
 	for name, settings := range databasesOf(t) {

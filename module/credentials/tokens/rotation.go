@@ -134,9 +134,14 @@ func (r Rotation) send(ctx context.Context, newest Refresh, request func(context
 // turns are the locks that goroutines of this process have or wait for. Only the first of them looks into the database.
 var turns = lifetime.NewPool[chan struct{}]()
 
+type turnKey struct {
+	things Things
+	name   string
+}
+
 // Lock keeps others from using the same refresh token, in this process and at other instances.
 func (r Rotation) Lock(ctx context.Context) (unlock func(), failure *run.Failure) {
-	turn, leave, _ := turns.Hold(r.Name, func() (chan struct{}, error) { return make(chan struct{}, 1), nil }) // it can't fail
+	turn, leave, _ := turns.Hold(turnKey{r.Things, r.Name}, func() (chan struct{}, error) { return make(chan struct{}, 1), nil }) // it can't fail
 	select {
 	case turn <- struct{}{}:
 	case <-ctx.Done():
