@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/callers"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/hostile"
@@ -336,12 +337,16 @@ func TestS205GetStartsNothing(t *testing.T) {
 		}
 	}
 	for _, method := range []string{http.MethodPut, http.MethodDelete, http.MethodPatch, http.MethodOptions} {
-		if a := ada.send(method, "/connect/acme", "do=disconnect", "Origin", b.base); a.status != http.StatusMethodNotAllowed {
-			t.Errorf("%s: %d", method, a.status)
+		for path, allowed := range map[string]string{"/connect": "GET, HEAD", "/connect/acme": "GET, HEAD, POST", "/connect/acme/callback": "GET"} {
+			if a := ada.send(method, path, "do=disconnect", "Origin", b.base); a.status != http.StatusMethodNotAllowed || a.header.Get("Allow") != allowed {
+				t.Errorf("%s %s: %d %v", method, path, a.status, a.header)
+			}
 		}
 	}
-	if a := ada.send(http.MethodPost, "/connect/acme/callback?do=disconnect", "do=disconnect", "Origin", b.base); a.status != http.StatusMethodNotAllowed {
-		t.Errorf("POST to the callback: %d", a.status)
+	for _, path := range []string{"/connect/acme/callback?do=disconnect", "/connect"} {
+		if a := ada.send(http.MethodPost, path, "do=disconnect", "Origin", b.base); a.status != http.StatusMethodNotAllowed {
+			t.Errorf("POST %s: %d", path, a.status)
+		}
 	}
 	if !ada.connected() || b.login.seen.Load() != before {
 		t.Error("a request without a form has done something")
@@ -529,6 +534,38 @@ func TestS213CallbackWithoutAPrincipal(t *testing.T) {
 	path, _, _ := strings.Cut(callback, "?")
 	if a := ada.get(path + strings.ReplaceAll(link[0][1], "&amp;", "&")); a.status != http.StatusSeeOther || !ada.connected() {
 		t.Errorf("the link: %d %s", a.status, a.body)
+	}
+}
+
+// TestS346CallbackByOtherMethods: only GET uses a code.
+func TestS346CallbackByOtherMethods(t *testing.T) {
+	b := newBed(t)
+	ada := b.browser(t, "ada")
+	callback := ada.consent(ada.begin("/connect/acme"))
+	before := b.login.tokens.Load()
+	for _, method := range []string{http.MethodHead, http.MethodPost, http.MethodOptions, "FOO"} {
+		if a := ada.send(method, callback, "", "Origin", b.base); a.status != http.StatusMethodNotAllowed || len(a.header["Set-Cookie"]) != 0 || b.login.tokens.Load() != before {
+			t.Errorf("%s: %d, %d token requests", method, a.status, b.login.tokens.Load()-before)
+		}
+	}
+	if a := ada.get(callback); a.status != http.StatusSeeOther || !ada.connected() {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+}
+
+// TestS347DisconnectWithoutTheProvider: a provider that hangs does not delay the end of an account.
+func TestS347DisconnectWithoutTheProvider(t *testing.T) {
+	b := newBed(t)
+	ada := b.browser(t, "ada")
+	ada.connect()
+	b.provider.On("", hostile.Index, hostile.Hang())
+	if err := b.Reload(strings.Replace(b.caddyfile, "connect {", "max_response_size 3MB\n\tconnect {", 1)); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	a := ada.send(http.MethodPost, "/connect/acme", "do=disconnect", "Origin", b.base)
+	if took := time.Since(began); a.status != http.StatusSeeOther || took > 3*time.Second {
+		t.Errorf("%d %s after %v", a.status, a.body, took)
 	}
 }
 

@@ -79,7 +79,10 @@ func (h *Handler) sources(ctx context.Context, principal, namespace string) (fou
 				continue
 			}
 		}
-		found = append(found, &source{Section: s, Link: h.link(s.Namespace), denied: denied, oauth: oauth})
+		request := (&http.Request{Method: http.MethodGet, URL: s.URL, Header: http.Header{}}).WithContext(credential.WithOwner(ctx, principal))
+		found = append(found, &source{
+			Section: s, Link: h.link(s.Namespace), denied: denied, oauth: oauth, authentication: s.Client.Authentication(request.Context(), nil, request, nil),
+		})
 	}
 	return found
 }
@@ -114,7 +117,13 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, principal, ambig
 	// The path is decoded, as Serves has it.
 	namespace, last, below := strings.Cut(strings.Trim(strings.TrimPrefix(r.URL.Path, h.path), "/"), "/")
 	v := &visit{Handler: h, w: w, r: r, principal: principal, namespace: namespace, page: page{Principal: line(principal, maxShownName)}}
-	isCallback, posted := below && last == callback, r.Method == http.MethodPost
+	isCallback, posted, allowed := below && last == callback, r.Method == http.MethodPost, "GET, HEAD"
+	switch {
+	case isCallback:
+		allowed = "GET" // it uses the code
+	case namespace != "":
+		allowed = "GET, HEAD, POST"
+	}
 	if isCallback { // its URL has a code, which stays out of the access log and of Referer fields
 		caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
 		w.Header().Set("Referrer-Policy", "no-referrer")
@@ -122,8 +131,8 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, principal, ambig
 	switch {
 	case below && !isCallback:
 		v.fail(http.StatusNotFound, "There is no such page.")
-	case !posted && r.Method != http.MethodGet && r.Method != http.MethodHead, posted && (namespace == "" || isCallback):
-		w.Header().Set("Allow", "GET")
+	case !slices.Contains(strings.Split(allowed, ", "), r.Method):
+		w.Header().Set("Allow", allowed)
 		v.fail(http.StatusMethodNotAllowed, "Only the form of a page is posted.")
 	case ambiguous != "":
 		h.refused(r.Context(), principal, ambiguous)
@@ -180,9 +189,9 @@ func (v *visit) act() {
 		return
 	}
 	s := found[0]
-	v.look(s, strings.Fields(v.r.PostForm.Get("scopes")))
 	switch v.r.PostForm.Get("do") {
 	case "connect":
+		v.look(s, strings.Fields(v.r.PostForm.Get("scopes")))
 		v.begin(s)
 		return
 	case "disconnect":

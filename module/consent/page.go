@@ -76,8 +76,6 @@ const (
 // all scopes of a link, if there are any.
 func (v *visit) look(s *source, link []string) {
 	ctx := credential.WithOwner(v.r.Context(), v.principal)
-	request := (&http.Request{Method: http.MethodGet, URL: s.URL, Header: http.Header{}}).WithContext(ctx)
-	s.authentication = s.Client.Authentication(ctx, nil, request, nil)
 	reading, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
 	caller := run.Caller{Principal: v.principal}
