@@ -16,6 +16,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/zitadel/oidc/v3/example/server/storage"
 	"github.com/zitadel/oidc/v3/pkg/op"
@@ -39,8 +40,9 @@ type login struct {
 	storage  *storage.Storage
 	tokens   atomic.Int32 // requests to the token endpoint
 	revoked  atomic.Int32
-	seen     atomic.Int32 // all requests
-	onlyBody bool         // clients that authenticate in the header are refused
+	seen     atomic.Int32  // all requests
+	slow     time.Duration // before a token request is answered
+	onlyBody bool          // clients that authenticate in the header are refused
 
 	mu     sync.Mutex
 	form   url.Values // of the last token request
@@ -90,6 +92,7 @@ func (s *login) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "/oauth/token":
 		s.tokens.Add(1)
 		_ = r.ParseForm()
+		time.Sleep(s.slow)
 		if _, _, header := r.BasicAuth(); header && s.onlyBody {
 			http.Error(w, `{"error":"invalid_client"}`, http.StatusUnauthorized)
 			return
