@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json" // Caddy's admin API is made with it
 	"net/http"
-	"slices"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
@@ -43,14 +42,14 @@ func grantsOf(ctx context.Context, principal string, limit int) Grants {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	answer := Grants{Connected: map[string]int{}, Grants: []Grant{}}
-	for _, b := range bridgesWithGrants() {
+	for _, b := range observe.WithGrants() {
 		counts, err := b.Grants.Count(ctx)
 		for namespace, n := range counts {
 			answer.Connected[namespace] += n
 		}
 		var found []*credentials.Grant
 		if most := limit - len(answer.Grants); err == nil && most > 0 {
-			found, err = b.Grants.(*credentials.Accounts).List(ctx, principal, most)
+			found, err = b.Grants.List(ctx, principal, most)
 		}
 		for _, g := range found {
 			answer.Grants = append(answer.Grants, Grant{b.Number, g})
@@ -60,18 +59,6 @@ func grantsOf(ctx context.Context, principal string, limit int) Grants {
 		}
 	}
 	return answer
-}
-
-// bridgesWithGrants returns the bridges whose users connect accounts, the newest of those with the same grants.
-func bridgesWithGrants() (found []*observe.Bridge) {
-	for _, b := range slices.Backward(observe.Numbered()) {
-		if b.Grants != nil && !slices.ContainsFunc(found, func(other *observe.Bridge) bool {
-			return other.Store == b.Store && other.Grants.Bridge() == b.Grants.Bridge()
-		}) {
-			found = append(found, b)
-		}
-	}
-	return found
 }
 
 // revoke ends the grants of a principal, and returns them.
@@ -88,8 +75,8 @@ func (adminAPI) revoke(r *http.Request) (answer Grants, err error) {
 	}
 	found := len(answer.Grants)
 	answer.Grants = []Grant{}
-	for _, b := range bridgesWithGrants() {
-		ended, err := b.Grants.(*credentials.Accounts).Revoke(r.Context(), wanted.Principal)
+	for _, b := range observe.WithGrants() {
+		ended, err := b.Grants.Revoke(r.Context(), wanted.Principal)
 		for _, g := range ended {
 			answer.Grants = append(answer.Grants, Grant{b.Number, g})
 		}

@@ -181,9 +181,7 @@ func (h *Handler) show(ctx caddy.Context, shown *observe.Bridge, o *observe.Obse
 	if h.connect != nil {
 		shown.Redirect = h.connect.Redirect
 	}
-	if h.accounts != nil {
-		shown.Grants = h.accounts
-	}
+	shown.Grants = h.accounts
 	h.shown = shown
 	h.usage.OnRelease(o.Show(shown))
 	running := func(f func(*caddyhttp.App)) func() {

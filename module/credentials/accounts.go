@@ -127,9 +127,6 @@ func (a *Accounts) List(ctx context.Context, owner string, most int) (grants []*
 	return grants, nil
 }
 
-// Bridge returns what tells apart the grants of bridges.
-func (a *Accounts) Bridge() string { return a.Realm }
-
 // Count returns how many grants there are at each of the sources. It decrypts none of them.
 func (a *Accounts) Count(ctx context.Context) (map[string]int, error) {
 	if len(a.Sources) == 0 {

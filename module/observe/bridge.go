@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
 	"github.com/skill-bridge/caddy-skill-bridge/module/store"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
@@ -35,7 +36,7 @@ type Bridge struct {
 	Store    *store.DB                // nil: there is none
 	MaxRuns  int                      // how many runs it may keep in Store, of all callers
 	Line     func(path string) string // file and line of a value in the handler's JSON; empty: not known
-	Grants   Grants                   // nil: there are none
+	Grants   *credentials.Accounts    // nil: there are none
 	// Principals returns the principals that requests can have. nil: something in front of the handler authenticates callers.
 	Principals func() []string
 	// Redirect returns the redirect URI of a source of which users have accounts. nil: there are no pages on which they connect them.

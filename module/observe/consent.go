@@ -2,6 +2,7 @@ package observe
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -70,12 +71,16 @@ func (o *Observer) consent(event, message, source, principal, detail string, val
 	}
 }
 
-// Grants are the accounts that the users of a bridge have connected: [*credentials.Accounts].
-type Grants interface {
-	// Bridge is what tells apart the grants of bridges.
-	Bridge() string
-	// Count returns how many there are at each source.
-	Count(ctx context.Context) (map[string]int, error)
+// WithGrants returns the bridges of this process whose users connect accounts, the newest of those with the same grants.
+func WithGrants() (found []*Bridge) {
+	for _, b := range slices.Backward(Numbered()) {
+		if b.Grants != nil && !slices.ContainsFunc(found, func(other *Bridge) bool {
+			return other.Store == b.Store && other.Grants.Realm == b.Grants.Realm
+		}) {
+			found = append(found, b)
+		}
+	}
+	return found
 }
 
 // grantFigures are the numbers of grants.
@@ -91,12 +96,7 @@ func (g *grantFigures) send(add func(desc *prometheus.Desc, kind prometheus.Valu
 	defer g.mu.Unlock()
 	if time.Since(g.at) >= countEvery {
 		g.at, g.last = time.Now(), map[string]int{}
-		counted := map[string]bool{} // a bridge of an earlier configuration has the same
-		for _, b := range Live() {
-			if b.Grants == nil || counted[b.Grants.Bridge()] {
-				continue
-			}
-			counted[b.Grants.Bridge()] = true
+		for _, b := range WithGrants() {
 			ctx, cancel := context.WithTimeout(context.Background(), figuresTimeout)
 			counts, _ := b.Grants.Count(ctx) // see database_usable
 			cancel()

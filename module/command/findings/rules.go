@@ -65,8 +65,8 @@ const maxAccounts = 1000
 // ofAccounts returns the findings about sources of which users have accounts. It reads the metadata of their issuers, and the accounts that are connected.
 func ofAccounts(ctx context.Context, b *observe.Bridge) (all []Finding) {
 	connected, ending := map[string]int{}, map[string]int{}
-	if accounts, ok := b.Grants.(*credentials.Accounts); ok {
-		grants, _ := accounts.List(ctx, "", maxAccounts) // OfStores reports that the database can't be read
+	if b.Grants != nil {
+		grants, _ := b.Grants.List(ctx, "", maxAccounts) // OfStores reports that the database can't be read
 		for _, g := range grants {
 			connected[g.Namespace]++
 			if !g.Ends.IsZero() {
