@@ -40,7 +40,7 @@ var ceilings = map[string]int{
 	"module/observe":           2169,
 	"translate/skillsprotocol": 1992,
 	"module/credentials":       3096,
-	"translate/ledger":         2270,
+	"translate/ledger":         2283,
 	"translate":                1960,
 	"module/bridge":            1996,
 	"module/fronts":            1497,

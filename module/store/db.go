@@ -296,7 +296,7 @@ func (d *DB) Check(ctx context.Context) error {
 // check adds a run, of a realm of its own, and deletes it.
 func (r *Runs) check(ctx context.Context, s session) error {
 	e := &ledger.Entry{Owner: ledger.Owner{Realm: "check"}, ID: newID()}
-	values, err := r.claimValues(e, 0, ledger.Bounds{})
+	values, err := r.claimValues(e, 0)
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ func TestDeliveries(t *testing.T) {
 			}
 			exec("DELETE FROM runs")
 			return db.Deliveries(), func(_ *testing.T, e *ledger.Entry) {
-				exec("INSERT INTO runs VALUES ($1, $2, $3, NULL, $4, $5, $5, $5, $6, '', NULL, FALSE, NULL, NULL, 0, NULL, NULL, NULL, $7, {now}, {now}, {now}, 0) "+
+				exec("INSERT INTO runs ("+entryColumns+", size) VALUES ($1, $2, $3, NULL, $4, $5, $5, $5, $6, '', NULL, FALSE, NULL, NULL, 0, NULL, NULL, NULL, $7, {now}, {now}, {now}, 0) "+
 					"ON CONFLICT (realm, owner, id) DO UPDATE SET state = excluded.state, version = excluded.version",
 					[]byte(e.Owner.Realm), []byte(e.Owner.Principal), []byte(e.ID), e.Front, []byte{}, int64(e.State), e.Version)
 			}
@@ -47,7 +47,7 @@ func TestReceiver(t *testing.T) {
 			}
 		}
 		claim := func(e ledger.Entry) (present *ledger.Entry, receivers []*delivery.Delivery, err error) {
-			present, err = s.Claim(t.Context(), &e, time.Hour, ledger.Bounds{})
+			present, err = s.Claim(t.Context(), &e, time.Hour)
 			receivers, failed := db.Deliveries().Of(t.Context(), e.Identity())
 			if failed != nil {
 				t.Fatal(failed)
@@ -79,7 +79,7 @@ func TestReceiver(t *testing.T) {
 		exec("ALTER TABLE deliveries RENAME TO others") // as a process that ends between the two
 		three := two
 		three.ID = uuid.NewString()
-		_, err := s.Claim(t.Context(), &three, time.Hour, ledger.Bounds{})
+		_, err := s.Claim(t.Context(), &three, time.Hour)
 		exec("ALTER TABLE others RENAME TO deliveries")
 		if _, found := s.Get(t.Context(), three.Identity()); err == nil || !errors.Is(found, ledger.ErrNoEntry) {
 			t.Fatal(err, found)

@@ -349,7 +349,7 @@ func TestTablesThatCantBeUsed(t *testing.T) {
 		log, logs := observed()
 		db := begin(t, settings, log)
 		claim := func() error {
-			_, err := db.Runs().Claim(t.Context(), &ledger.Entry{ID: newID()}, time.Hour, ledger.Bounds{})
+			_, err := db.Runs().Claim(t.Context(), &ledger.Entry{ID: newID()}, time.Hour)
 			return err
 		}
 		if err := errors.Join(db.Check(t.Context()), claim()); err != nil {

@@ -24,7 +24,7 @@ import (
 func working(t *testing.T, r *Runs, key string) *ledger.Entry {
 	t.Helper()
 	e := &ledger.Entry{Owner: ledger.Owner{Realm: "main"}, ID: uuid.Must(uuid.NewV7()).String(), Key: []byte(key), Front: "a2a", State: ledger.Working}
-	if present, err := r.Claim(t.Context(), e, time.Hour, ledger.Bounds{}); present != nil || err != nil {
+	if present, err := r.Claim(t.Context(), e, time.Hour); present != nil || err != nil {
 		t.Fatalf("claim: %v, %v", present, err)
 	}
 	return e
@@ -48,7 +48,7 @@ func setClock(db *DB, ahead time.Duration) {
 		defer p.mu.Unlock()
 		p.statements = nil
 	}
-	c.replace = words(fmt.Sprintf("(%s + %d)", c.replace.Replace("{now}"), ahead.Milliseconds()), c.replace.Replace("{skip}"), c.replace.Replace("{within}"))
+	c.replace = words(fmt.Sprintf("(%s + %d)", c.replace.Replace("{now}"), ahead.Milliseconds()), c.replace.Replace("{skip}"))
 }
 
 // TestClockOfTheDatabase tests that an instance knows the time of the database, by which the earliest next poll of a run is stored, too.
@@ -70,7 +70,7 @@ func TestClockOfTheDatabase(t *testing.T) {
 				t.Errorf("%s: %s, want %s", ahead, got, shared)
 			}
 			e := &ledger.Entry{Owner: ledger.Owner{Realm: "main"}, ID: uuid.Must(uuid.NewV7()).String(), State: ledger.Accepted, Ref: run.Ref{ExecutionID: "e1", NotBefore: now}}
-			if _, err := db.Runs().Claim(t.Context(), e, time.Hour, ledger.Bounds{}); err != nil {
+			if _, err := db.Runs().Claim(t.Context(), e, time.Hour); err != nil {
 				t.Fatal(err)
 			}
 			var stored run.Ref
@@ -196,12 +196,12 @@ func TestReadOnly(t *testing.T) {
 			r.instance.mu.Unlock()
 			again := *e
 			again.ID = uuid.NewString()
-			present, err := r.Claim(t.Context(), &again, time.Hour, ledger.Bounds{})
+			present, err := r.Claim(t.Context(), &again, time.Hour)
 			if err != nil || present == nil || present.ID != e.ID {
 				t.Fatalf("present %+v, %v", present, err)
 			}
 			again.Key = []byte("other")
-			present, err = r.Claim(t.Context(), &again, time.Hour, ledger.Bounds{})
+			present, err = r.Claim(t.Context(), &again, time.Hour)
 			if u := wantUnavailable(t, err, "", ""); !u.Full || present != nil {
 				t.Fatalf("present %+v, %v", present, err)
 			}
@@ -338,7 +338,7 @@ func TestLostLease(t *testing.T) {
 		r := another(t, settings)
 		followed := working(t, r, "followed")
 		submitted := &ledger.Entry{Owner: followed.Owner, ID: uuid.Must(uuid.NewV7()).String(), Key: []byte("submitted"), Front: "a2a"}
-		if _, err := r.Claim(t.Context(), submitted, time.Hour, ledger.Bounds{}); err != nil {
+		if _, err := r.Claim(t.Context(), submitted, time.Hour); err != nil {
 			t.Fatal(err)
 		}
 		exec(t, r.db, "UPDATE instances SET lease = $1", 1)

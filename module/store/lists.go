@@ -164,15 +164,22 @@ func (r *Runs) newer(rows [][]any) (text, parameter string, err error) {
 // noEntry are the columns of entryResult after the identity, for one that is gone.
 const noEntry = "NULL, '', '', '', NULL, 0, '', NULL, false, NULL, NULL, 0, NULL, NULL, NULL, 0, 0, 0, 0, true" //nolint:dupword // columns
 
-// Count implements [ledger.Store]. SQLite counts with each change; in PostgreSQL that would make an owner's changes wait for each other.
+// count counts runs, countOfOne those of an owner, and countOfAll both parts, of which SQLite has indexes with the sizes.
+const (
+	count      = "SELECT count(*) AS n, CAST(COALESCE(sum(size), 0) AS bigint) AS bytes FROM runs"
+	countOfOne = count + " WHERE realm = $1 AND owner = $2"
+	countOfAll = "SELECT sum(n), sum(bytes) FROM (" + count + " WHERE state >= {ended} UNION ALL " + count + " WHERE state < {ended})"
+)
+
+// Count implements [ledger.Store].
 func (r *Runs) Count(ctx context.Context, owner *ledger.Owner) (u ledger.Usage, err error) {
-	text, args, of := "SELECT entries, bytes FROM owners", []any(nil), " WHERE realm = X'FF' AND owner = X''"
-	if r.db.settings.Kind == Postgres {
-		text, of = "SELECT count(*), CAST(COALESCE(sum(size), 0) AS bigint) FROM runs", ""
+	text, args := countOfAll, []any(nil)
+	switch {
+	case owner != nil:
+		text, args = countOfOne, []any{[]byte(owner.Realm), []byte(owner.Principal)}
+	case r.db.settings.Kind == Postgres: // whose primary key has the sizes
+		text = count
 	}
-	if owner != nil {
-		args, of = []any{[]byte(owner.Realm), []byte(owner.Principal)}, " WHERE realm = $1 AND owner = $2"
-	}
-	_, err = r.db.session(reading).row(ctx, []any{&u.Entries, &u.Bytes}, text+of, args...)
+	_, err = r.db.session(reading).row(ctx, []any{&u.Entries, &u.Bytes}, text, args...)
 	return u, err
 }

@@ -54,7 +54,7 @@ func TestMissingStandby(t *testing.T) {
 	}
 	var e *ledger.Entry
 	claim := func() error {
-		present, err := r.Claim(t.Context(), e, time.Hour, ledger.Bounds{})
+		present, err := r.Claim(t.Context(), e, time.Hour)
 		if present != nil {
 			t.Errorf("another entry: %v", present)
 		}

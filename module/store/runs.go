@@ -1,10 +1,8 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"math"
 	"slices"
 	"time"
 
@@ -28,33 +26,24 @@ const isEntry = "realm = $1 AND owner = $2 AND id = $3"
 
 // addEntry adds an entry, unless there is one of its id or of its key. A conflict takes no lock: a claim of a key in use does not wait for changes of the
 // entry that has it.
-// In SQLite, it is not added beyond the bounds either.
 const addEntry = "INSERT INTO runs (" + entryColumns + ", size) " +
-	"SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, 1, t, t, t + $19, $20 FROM (SELECT {now} AS t) AS clock WHERE {within}" + //nolint:dupword // columns
+	"SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, 1, t, t, t + $19, $20 FROM (SELECT {now} AS t) AS clock WHERE TRUE" + //nolint:dupword // columns
 	" ON CONFLICT DO NOTHING RETURNING created, expires"
-
-// beyond selects what SQLite has counted of the owner and of all, as far as it leaves no place.
-const beyond = "SELECT 1 FROM owners WHERE realm = $1 AND owner = $2 AND (entries >= $21 OR bytes > $22) " +
-	"UNION ALL SELECT 1 FROM owners WHERE realm = X'FF' AND owner = X'' AND (entries >= $23 OR bytes > $24)"
 
 // presentEntry selects the entries of an id or of a key: they are one, or the claim with the id has none with the key.
 const presentEntry = "SELECT " + entryResult + " FROM runs WHERE realm = $1 AND owner = $2 AND (id = $3 OR key = $4)"
 
 // claimValues are the arguments of addEntry.
-func (r *Runs) claimValues(e *ledger.Entry, keep time.Duration, most ledger.Bounds) ([]any, error) {
+func (r *Runs) claimValues(e *ledger.Entry, keep time.Duration) ([]any, error) {
 	values, err := r.entryValues(e)
-	values = append(values, keep.Milliseconds(), entrySize(e))
-	if r.db.settings.Kind != Postgres {
-		values = append(values, cmp.Or(most.RunsOfOne, math.MaxInt), cmp.Or(most.OutputOfOne, math.MaxInt64), cmp.Or(most.Runs, math.MaxInt), cmp.Or(most.Output, math.MaxInt64))
-	}
-	return values, err
+	return append(values, keep.Milliseconds(), entrySize(e)), err
 }
 
 // Claim implements [ledger.Store].
-func (r *Runs) Claim(ctx context.Context, e *ledger.Entry, keep time.Duration, most ledger.Bounds) (*ledger.Entry, error) {
+func (r *Runs) Claim(ctx context.Context, e *ledger.Entry, keep time.Duration) (*ledger.Entry, error) {
 	hold := r.hold(ctx)
 	e.Follower = r.Instance()
-	values, err := r.claimValues(e, keep, most)
+	values, err := r.claimValues(e, keep)
 	if err != nil {
 		return nil, err
 	}
@@ -102,12 +91,6 @@ func (r *Runs) add(ctx context.Context, e *ledger.Entry, values []any) (added bo
 		return true, nil, nil
 	}
 	present, err = r.present(ctx, values[:4])
-	if present == nil && err == nil && r.db.settings.Kind != Postgres {
-		var full bool
-		if full, err = r.db.session(reading).row(ctx, []any{new(int)}, beyond, values...); full {
-			err = ledger.ErrTooMany
-		}
-	}
 	return false, present, err
 }
 

@@ -47,7 +47,7 @@ func claimAndEnd(b *testing.B, r *Runs) {
 		Args: make([]byte, 32),
 	}
 	e.Key = []byte(e.ID)
-	if present, err := r.Claim(b.Context(), e, time.Hour, ledger.Bounds{}); present != nil || err != nil {
+	if present, err := r.Claim(b.Context(), e, time.Hour); present != nil || err != nil {
 		b.Error(present, err)
 	}
 	e.State, e.Outcome = ledger.Completed, make([]byte, 200)

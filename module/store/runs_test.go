@@ -43,16 +43,3 @@ func TestRuns(t *testing.T) {
 		})
 	}
 }
-
-// TestOwnersWithoutRuns tests that what SQLite counts of an owner goes with the owner's last run.
-func TestOwnersWithoutRuns(t *testing.T) {
-	r := another(t, Settings{Kind: Memory, File: t.Name()})
-	fill(t, r.db, 1000)
-	exec(t, r.db, "DELETE FROM runs WHERE state >= 16")
-	if err := r.db.sweep(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if n, want := scalar[int](t, r.db, reading, "SELECT count(*) FROM owners WHERE realm <> X'FF'"), scalar[int](t, r.db, reading, "SELECT count(DISTINCT owner) FROM runs"); n != want {
-		t.Errorf("%d owners are counted, %d have runs", n, want)
-	}
-}

@@ -37,7 +37,7 @@ const (
 // session executes statements: each as a transaction of its own, or all in one.
 //
 // The texts of statements are the same for all databases. Their parameters are $1, $2 and so on; {now} is the time of the database's clock
-// in Unix milliseconds, {skip} skips rows that other transactions have locked, {within} holds if an entry may be added, and {ended} and the like are
+// in Unix milliseconds, {skip} skips rows that other transactions have locked, and {ended} and the like are
 // states.
 type session struct {
 	db      *DB
@@ -266,7 +266,7 @@ func (s session) runner() runner {
 }
 
 // words returns what replaces the words in braces. Ended is the first state that has ended.
-func words(now, skip, within string) *strings.Replacer {
+func words(now, skip string) *strings.Replacer {
 	all := strings.Fields(fmt.Sprintf("{submitting} %d {unknown} %d {waiting} %d {ended} %d", ledger.Submitting, ledger.Unknown, ledger.Waiting, ledger.Completed))
-	return strings.NewReplacer(append(all, "{now}", now, "{skip}", skip, "{within}", within)...)
+	return strings.NewReplacer(append(all, "{now}", now, "{skip}", skip)...)
 }

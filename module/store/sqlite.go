@@ -63,7 +63,7 @@ func (q *sqlite) open(ctx context.Context) (*connections, error) {
 		// A transaction that deletes many runs touches a page for each, in each index: in the smaller default cache, they are written several times.
 		options["_pragma"] = []string{"secure_delete(1)", "cache_size(-16000)", "wal_autocheckpoint(8000)"}
 	}
-	c := &connections{batches: newBatches(), replace: words(sqliteNow, "", "NOT EXISTS ("+beyond+")")}
+	c := &connections{batches: newBatches(), replace: words(sqliteNow, "")}
 	var err error
 	var opened []*sql.DB
 	c.close = func() error {
@@ -123,10 +123,10 @@ func (q *sqlite) checkPlace(d *DB) {
 	})
 }
 
-// swept deletes counts of owners who have nothing any more, gives pages without content back, and empties the log, in which deleted rows could still be read.
+// swept gives pages without content back, and empties the log, in which deleted rows could still be read.
 func (q *sqlite) swept(ctx context.Context, s session) error {
-	if _, err := s.exec(ctx, "DELETE FROM owners WHERE entries <= 0"); err != nil || q.settings.Kind == Memory {
-		return err
+	if q.settings.Kind == Memory {
+		return nil
 	}
 	s.kind = alone
 	each := func(*sql.Rows) error { return nil }

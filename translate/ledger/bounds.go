@@ -11,7 +11,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
-// Bounds are how much is kept. They hold over all instances; with PostgreSQL, but for what the others begin in some 10 seconds.
+// Bounds are how much is kept. They hold over all instances, but for what the others begin in some 10 seconds.
 type Bounds struct {
 	Runs, RunsOfOne     int   // kept runs, in all and of one principal. Default: 100,000 and 10,000
 	Output, OutputOfOne int64 // bytes of outcomes and notes. Default: 4 GiB and 256 MiB
@@ -37,10 +37,13 @@ type usage struct {
 // holding is what an owner has, or all owners.
 type holding struct {
 	Usage
-	reserved  int64     // bytes for outcomes that only this instance gets
-	counted   time.Time // zero: never
-	recounted time.Time // when the last recount in the background began
-	outdated  int       // how often; a count that began before says something else
+	starting  int           // entries that the store perhaps does not have yet
+	settled   int           // how many of this instance it has got, in all
+	reserved  int64         // bytes for outcomes that only this instance gets
+	counted   time.Time     // zero: never
+	took      time.Duration // the last count
+	recounted time.Time     // when the last recount in the background began
+	outdated  int           // how often; a count that began before says something else
 }
 
 func (u *usage) set(b Bounds) {
@@ -57,7 +60,9 @@ func (u *usage) of(owner *Owner) *holding {
 	s := u.owners[*owner]
 	if s == nil {
 		if len(u.owners)%1000 == 999 { // they are counted again when they are seen again
-			maps.DeleteFunc(u.owners, func(_ Owner, s *holding) bool { return s.reserved == 0 && time.Since(s.counted) > time.Minute })
+			maps.DeleteFunc(u.owners, func(_ Owner, s *holding) bool {
+				return s.starting == 0 && s.reserved == 0 && time.Since(s.counted) > time.Minute
+			})
 		}
 		s = new(holding)
 		u.owners[*owner] = s
@@ -90,12 +95,12 @@ func (u *usage) load(ctx context.Context, owner Owner) error {
 	return nil
 }
 
-// recount counts what an owner has, unless that was counted just now.
+// recount counts what an owner has, unless that was counted just now, or counting takes long. What the store got meanwhile counts twice rather than not at all.
 func (u *usage) recount(ctx context.Context, owner *Owner) error {
 	u.mu.Lock()
-	fresh, outdated := time.Since(u.of(owner).counted) < time.Second, u.of(owner).outdated
+	before, began := *u.of(owner), time.Now()
 	u.mu.Unlock()
-	if fresh {
+	if began.Sub(before.counted) < max(time.Second, 20*before.took) {
 		return nil
 	}
 	counted, err := u.count(ctx, owner)
@@ -104,13 +109,15 @@ func (u *usage) recount(ctx context.Context, owner *Owner) error {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if s := u.of(owner); s.outdated == outdated {
+	if s := u.of(owner); s.outdated == before.outdated && s.counted.Equal(before.counted) { // else another count was earlier
+		counted.Entries += s.starting + s.settled - before.settled
 		s.Usage, s.counted = counted, time.Now()
+		s.took = s.counted.Sub(began)
 	}
 	return nil
 }
 
-// begin counts a new run, whose outcome may need some bytes. It returns the exceeded bound; nil: the run may be kept, and end has to be called.
+// begin counts a new run, whose outcome may need some bytes. It returns the exceeded bound; nil: the run may be kept, and settle has to be called.
 func (u *usage) begin(ctx context.Context, owner Owner, most int64) *run.Failure {
 	exceeded := u.add(owner, most)
 	if exceeded == nil || u.recount(ctx, nil) != nil || u.recount(ctx, &owner) != nil { // what has expired is no longer there
@@ -141,13 +148,6 @@ func (u *usage) outdate(owner Owner) {
 	}
 }
 
-// most returns the bounds.
-func (u *usage) most() Bounds {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.bounds
-}
-
 // add counts a new run, unless a bound is exceeded.
 func (u *usage) add(owner Owner, most int64) (exceeded *run.Failure) {
 	u.mu.Lock()
@@ -161,8 +161,10 @@ func (u *usage) add(owner Owner, most int64) (exceeded *run.Failure) {
 	case own.Entries >= u.bounds.RunsOfOne:
 		limit = &run.Limit{Name: "kept runs of a principal", Max: int64(u.bounds.RunsOfOne)}
 	default:
-		u.all.Entries++
-		own.Entries++
+		for _, s := range []*holding{&u.all, own} {
+			s.Entries++
+			s.starting++
+		}
 		return nil
 	}
 	return refuse(limit)
@@ -179,15 +181,25 @@ func (u *usage) full(own *holding, more int64) *run.Limit {
 	return nil
 }
 
-// end says that a run goes on no longer, and that an outcome of some bytes is stored. Kept says that its entry stays.
-func (u *usage) end(owner Owner, size int64, kept bool) {
+// settle says whether the store has got the entry of a run that has begun.
+func (u *usage) settle(owner Owner, kept bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for _, s := range []*holding{&u.all, u.of(&owner)} {
-		s.Bytes += size
-		if !kept {
+		if s.starting = max(s.starting-1, 0); kept {
+			s.settled++
+		} else {
 			s.Entries = max(s.Entries-1, 0)
 		}
+	}
+}
+
+// change says how many entries of an owner, and bytes of outcomes, the store has got.
+func (u *usage) change(owner Owner, entries int, bytes int64) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, s := range []*holding{&u.all, u.of(&owner)} {
+		s.Entries, s.Bytes = max(s.Entries+entries, 0), s.Bytes+bytes
 	}
 }
 

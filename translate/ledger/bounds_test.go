@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -50,6 +51,35 @@ func TestBounds(t *testing.T) {
 		p.Received(t, "POST /run/add", 1)
 		if p.Count("GET /status/x-add") == 0 {
 			t.Error("the output was not read from the provider")
+		}
+	})
+}
+
+// What another instance begins counts after ten seconds at the latest.
+func TestBoundsOfInstances(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, db := provider(), ledgertest.New()
+		var instances [2]*instance
+		for n := range instances {
+			instances[n] = start(t, p, db, func(c *ledger.Config) { c.Bounds.RunsOfOne = 6 })
+			expect(t, instances[n].Call(fmt.Sprint(n), "acme.sum", ""), "{}", false)
+		}
+		for n, i := range instances {
+			expect(t, i.Call(fmt.Sprint(n, "more"), "acme.sum", ""), "{}", false)
+		}
+		time.Sleep(11 * time.Second)
+		for n, i := range instances {
+			expect(t, i.Call(fmt.Sprint(n), "acme.sum", ""), "{}", true) // it counts
+			synctest.Wait()
+			expect(t, i.Call(fmt.Sprint(n, "last"), "acme.sum", ""), "{}", false)
+			time.Sleep(11 * time.Second)
+		}
+		for n, i := range instances {
+			i.Call(fmt.Sprint(n), "acme.sum", "")
+			synctest.Wait()
+			if a := i.Call(fmt.Sprint(n, "too many"), "acme.sum", ""); a.Failure == nil || a.Failure.Kind != run.RateLimited {
+				t.Errorf("%+v", a)
+			}
 		}
 	})
 }

@@ -85,8 +85,11 @@ func (l *Ledger) change(ctx context.Context, id Identity, decide func(next *Entr
 			return e, err
 		}
 		if ok {
+			if e.Version == 0 {
+				l.usage.settle(id.Owner, true)
+			}
 			if next.State.Ended() {
-				l.usage.end(id.Owner, int64(len(whole)), true)
+				l.usage.change(id.Owner, 0, int64(len(whole)))
 			}
 			l.learn(&next, true)
 			if e.Version > 0 {
@@ -108,12 +111,7 @@ func (l *Ledger) put(ctx context.Context, next *Entry, apart []byte) (ok bool, e
 			first.State, first.Apart = Submitting, 0
 		}
 		if _, err = Insist(ctx, func(ctx context.Context) error {
-			_, err := l.store.Claim(ctx, first, keep, l.usage.most())
-			if errors.Is(err, ErrTooMany) { // because of other processes; the run is kept even if nothing makes place
-				l.usage.outdate(first.Owner)
-				_ = l.place(ctx, first, 0)
-				_, err = l.store.Claim(ctx, first, keep, Bounds{})
-			}
+			_, err := l.store.Claim(ctx, first, keep)
 			return err
 		}); err != nil || apart == nil {
 			return err == nil, err
@@ -190,9 +188,12 @@ func (l *Ledger) write(known *Entry, decide func(next *Entry) error) (*Entry, er
 }
 
 // writeLater keeps in memory what could not be written. It reports whether there was place for it.
-func (l *lives) writeLater(u *unwritten) bool {
+func (l *Ledger) writeLater(u *unwritten) bool {
 	dropped := l.pending.add(u)
 	for _, other := range dropped {
+		if other.first != nil && other != u {
+			l.usage.settle(other.first.Owner, false)
+		}
 		l.mu.Lock() // its run is asked about again
 		if n := l.all[other.entry.Identity()]; n != nil {
 			l.tidy(n)
@@ -210,10 +211,13 @@ func (l *Ledger) insertAndChange(ctx context.Context, first *Entry, id Identity,
 	}
 	_, leave := l.use(id, 0)
 	defer leave()
-	if _, err := l.store.Claim(ctx, new(*first), time.Duration(l.keep.Load()), Bounds{}); err != nil {
+	if _, err := l.store.Claim(ctx, new(*first), time.Duration(l.keep.Load())); err != nil {
 		return nil, err
 	}
 	e, err := l.change(ctx, id, decide)
+	if err == nil || isOver(err) {
+		l.usage.settle(id.Owner, true)
+	}
 	if e != nil {
 		l.learn(e, true)
 	}

@@ -30,16 +30,12 @@ func (l *Ledger) Add(ctx context.Context, e *Entry, most int64) (present *Entry,
 		return present, failure
 	}
 	present, err := l.claim(ctx, e)
-	if err != nil || present != nil || e.State.Ended() {
-		l.usage.end(e.Owner, int64(len(e.Outcome)), err == nil && present == nil)
-	}
+	l.usage.settle(e.Owner, err == nil && present == nil)
 	switch {
-	case errors.Is(err, ErrTooMany): // because of other processes
-		l.usage.outdate(e.Owner)
-		return l.Add(ctx, e, 0)
 	case err != nil:
 		return nil, NotKept(err)
 	case present == nil:
+		l.usage.change(e.Owner, 0, int64(len(e.Outcome)))
 		e.Receiver = nil
 		l.learn(e, true)
 	}
@@ -69,7 +65,7 @@ func (l *Ledger) place(ctx context.Context, e *Entry, most int64) *run.Failure {
 func (l *Ledger) claim(ctx context.Context, e *Entry) (present *Entry, err error) {
 	perhaps, err := Insist(ctx, func(ctx context.Context) (err error) {
 		e.Follower = l.store.Instance()
-		present, err = l.store.Claim(ctx, e, time.Duration(l.keep.Load()), l.usage.most())
+		present, err = l.store.Claim(ctx, e, time.Duration(l.keep.Load()))
 		return err
 	})
 	if err != nil && perhaps {
@@ -90,8 +86,8 @@ func Insist(ctx context.Context, send func(ctx context.Context) error) (perhaps 
 		tried += min(time.Since(began), tryTimeout)
 		unavailable, ok := errors.AsType[*Unavailable](err)
 		switch {
-		case err == nil, errors.Is(err, ErrTooMany):
-			return false, err
+		case err == nil:
+			return false, nil
 		case !ok:
 			perhaps = true
 		case perhaps: // until it is known
@@ -119,7 +115,7 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 
 // free deletes the claim of a run that was certainly not executed.
 func (l *Ledger) free(e *Entry) {
-	l.usage.end(e.Owner, 0, false)
+	l.usage.change(e.Owner, -1, 0)
 	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 	defer cancel()
 	if err := l.store.Delete(ctx, e.Identity()); err != nil {

@@ -19,9 +19,8 @@ type Store interface {
 	// Claim adds an entry in the state Submitting or a later one, with this instance as its follower, for a time to keep it. If the owner has an entry of
 	// its key that is in use, the entry is not added, and present is that one. An entry that has ended and has expired is replaced. To send a claim
 	// again after an error is safe, and the Receiver is stored with the entry, or neither is: the entry with the same ID is the claim itself, and then present is nil and e has its version. If the database can be
-	// read but not written, present is found, too. The error is [ErrTooMany] if a Store that counts what there is with each change has counted as much as
-	// the bounds allow; zero ones allow any number.
-	Claim(ctx context.Context, e *Entry, keep time.Duration, most Bounds) (present *Entry, err error)
+	// read but not written, present is found, too.
+	Claim(ctx context.Context, e *Entry, keep time.Duration) (present *Entry, err error)
 	// Change replaces the entry that has e.Version, and sets the version and the times of e. ok is false if the entry has another version or is gone, or
 	// has ended. Owner, ID, Key, Front and Created never change. An entry that nobody has to submit or follow gets no Follower. outcome is what is to be stored apart; nil: nothing. The time to keep it counts from
 	// the change if the entry has ended, is Waiting or was so; else Expires stays as it is, so that what a provider reports does not prolong a run.
@@ -99,9 +98,6 @@ type Usage struct {
 
 // ErrNoEntry is the error for an entry that does not exist, has expired, or belongs to another owner.
 var ErrNoEntry = errors.New("there is no such run")
-
-// ErrTooMany is the error for an entry for which there is no place.
-var ErrTooMany = errors.New("too much is kept about runs")
 
 // Unavailable is the error of a [Store] whose database can't be used: nothing was read or written.
 type Unavailable struct { //nolint:errname // it is a state of the database first

@@ -40,6 +40,51 @@ func TestCountDuringEviction(t *testing.T) {
 	}
 }
 
+// A count does not forget an entry that the store gets while it counts, or later, and forgets one that the store does not get.
+func TestCountDuringClaims(t *testing.T) {
+	owner := Owner{Realm: "r", Principal: "ann"}
+	for name, of := range map[string]struct{ before, during, after func(u *usage) }{
+		"got during the count": {during: func(u *usage) { u.settle(owner, true) }},
+		"got later":            {after: func(u *usage) { u.settle(owner, true) }},
+		"begun during the count": {
+			before: func(u *usage) { u.settle(owner, false) },
+			during: func(u *usage) { u.add(owner, 0); u.settle(owner, true) },
+		},
+	} {
+		u := &usage{owners: map[Owner]*holding{}}
+		during := func(*usage) {}
+		u.count = func(context.Context, *Owner) (Usage, error) {
+			during(u)
+			return Usage{Entries: 3}, nil // of before
+		}
+		u.set(Bounds{RunsOfOne: 4})
+		if err := u.load(t.Context(), owner); err != nil {
+			t.Fatal(err)
+		}
+		call := func(f func(u *usage)) {
+			if f != nil {
+				f(u)
+			}
+		}
+		if failure := u.begin(t.Context(), owner, 0); failure != nil {
+			t.Fatalf("%s: %+v", name, failure)
+		}
+		call(of.before)
+		u.outdate(owner)
+		during = func(u *usage) { call(of.during); during = func(*usage) {} }
+		if err := u.recount(t.Context(), &owner); err != nil {
+			t.Fatal(err)
+		}
+		call(of.after)
+		if n := u.of(&owner).Entries; n != 4 {
+			t.Errorf("%s: %d entries", name, n)
+		}
+		if u.add(owner, 0) == nil {
+			t.Errorf("%s: one more than the bound was begun", name)
+		}
+	}
+}
+
 // If all owners together have too much, the next one loses only as much as its new run needs; with too much of its own, also a part of the rest.
 func TestEvictions(t *testing.T) {
 	owner := Owner{Realm: "r", Principal: "ann"}

@@ -163,7 +163,7 @@ func (l Viewed) Keep(ctx context.Context, e *Entry) (*Entry, error) {
 
 // Drop forgets a draft, and gives its place back. If Keep has failed, the store may have it, or get it late: it is deleted in the background.
 func (l Viewed) Drop(e *Entry, failed bool) {
-	l.usage.end(e.Owner, 0, false)
+	l.usage.settle(e.Owner, false)
 	l.pending.done(e.Identity(), nil, nil)
 	if failed {
 		l.pending.remove(e.Identity(), time.Time{})

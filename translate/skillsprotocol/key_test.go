@@ -100,7 +100,7 @@ func TestKeys(t *testing.T) {
 // execute the skill twice.
 func TestKeyIsSubmitted(t *testing.T) {
 	db, key := ledgertest.New(), sha256.Sum256([]byte("key k"))
-	if _, err := db.Instance(true).Claim(t.Context(), &ledger.Entry{Owner: ledger.Owner{Principal: "ada"}, ID: randomKey, Key: key[:]}, time.Hour, ledger.Bounds{}); err != nil {
+	if _, err := db.Instance(true).Claim(t.Context(), &ledger.Entry{Owner: ledger.Owner{Principal: "ada"}, ID: randomKey, Key: key[:]}, time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	got := sendTo(t, db.Instance(true), &fakeBridge{}, "ada", `{"jsonrpc":"2.0","id":1,"method":"execute_skill","params":{"name":"a.b","idempotency_key":"k","timeout_ms":1}}`)

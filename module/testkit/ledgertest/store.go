@@ -189,7 +189,7 @@ func keyOf(owner ledger.Owner, key []byte) string {
 }
 
 // Claim implements [ledger.Store].
-func (s *Store) Claim(ctx context.Context, e *ledger.Entry, keep time.Duration, _ ledger.Bounds) (*ledger.Entry, error) {
+func (s *Store) Claim(ctx context.Context, e *ledger.Entry, keep time.Duration) (*ledger.Entry, error) {
 	present, err := s.claim(ctx, e, keep)
 	if full, ok := errors.AsType[*ledger.Unavailable](err); ok && full.Full {
 		if present, _ = s.Named(ctx, e.Owner, e.Key); present != nil {

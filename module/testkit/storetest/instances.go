@@ -178,7 +178,7 @@ func testManyClaim(t *testing.T, d *Database) {
 			for _, k := range rand.Perm(keys) {
 				e := entry(alice, fmt.Sprint("k", k))
 				e.State = ledger.Working
-				present, err := s.Claim(t.Context(), e, keep, ledger.Bounds{})
+				present, err := s.Claim(t.Context(), e, keep)
 				switch {
 				case err != nil:
 					return err
@@ -330,7 +330,7 @@ func testManyExpire(t *testing.T, d *Database) {
 		default: // uses keys, some of which have expired
 			for k := range 20 {
 				e := entry(alice, fmt.Sprint("old", i*10+k))
-				present, err := s.Claim(t.Context(), e, keep, ledger.Bounds{})
+				present, err := s.Claim(t.Context(), e, keep)
 				if err != nil {
 					return err
 				}

@@ -85,7 +85,7 @@ func copyOf(e *ledger.Entry) *ledger.Entry {
 
 func claim(t *testing.T, s ledger.Store, e *ledger.Entry) *ledger.Entry {
 	t.Helper()
-	if present, err := s.Claim(t.Context(), e, keep, ledger.Bounds{}); err != nil || present != nil {
+	if present, err := s.Claim(t.Context(), e, keep); err != nil || present != nil {
 		t.Fatalf("claim: present %+v, error %v", present, err)
 	}
 	return e
@@ -172,7 +172,7 @@ func testClaim(t *testing.T, d *Database) {
 		t.Fatalf("sent again: %+v", again)
 	}
 	second := entry(alice, "k")
-	present, err := b.Claim(t.Context(), second, keep, ledger.Bounds{})
+	present, err := b.Claim(t.Context(), second, keep)
 	if err != nil || present == nil || present.ID != first.ID || present.Follower != a.Instance() {
 		t.Fatalf("present %+v, error %v", present, err)
 	}
@@ -212,7 +212,7 @@ func testExpiredKey(t *testing.T, d *Database) {
 		t.Fatal(ok, err)
 	}
 	d.Later(t, keep-time.Minute)
-	if present, err := s.Claim(t.Context(), entry(alice, "ended"), keep, ledger.Bounds{}); err != nil || present == nil || present.ID != ended.ID {
+	if present, err := s.Claim(t.Context(), entry(alice, "ended"), keep); err != nil || present == nil || present.ID != ended.ID {
 		t.Fatalf("before it expires: %+v, %v", present, err)
 	}
 	d.Later(t, 2*time.Minute)
@@ -227,7 +227,7 @@ func testExpiredKey(t *testing.T, d *Database) {
 	if fresh.Version != 1 || fresh.Expires.Sub(fresh.Created) != keep {
 		t.Fatalf("replaced: %+v", fresh)
 	}
-	if present, err := s.Claim(t.Context(), entry(alice, "open"), keep, ledger.Bounds{}); err != nil || present == nil || present.ID != open.ID {
+	if present, err := s.Claim(t.Context(), entry(alice, "open"), keep); err != nil || present == nil || present.ID != open.ID {
 		t.Fatalf("an open one is in use: %+v, %v", present, err)
 	}
 	if u, err := s.Count(t.Context(), &alice); err != nil || u != (ledger.Usage{Entries: 2}) {

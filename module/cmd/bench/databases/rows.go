@@ -185,7 +185,7 @@ func addRun(ctx context.Context, s *store.Runs, number int64, state ledger.State
 	if state.Ended() {
 		e.Outcome = []byte(provider.NowAnswer)
 	}
-	present, err := s.Claim(ctx, e, keep, ledger.Bounds{})
+	present, err := s.Claim(ctx, e, keep)
 	if err == nil && present != nil {
 		err = fmt.Errorf("there is a run with the id %s already", id)
 	}

@@ -2,6 +2,7 @@ CREATE TABLE runs (
 	realm    BLOB NOT NULL,
 	owner    BLOB NOT NULL,
 	id       BLOB NOT NULL,
+	size     INTEGER NOT NULL, -- of notes and outcomes; before what is long, to count what an owner has
 	key      BLOB,
 	front    TEXT NOT NULL,
 	skill    BLOB NOT NULL,
@@ -21,13 +22,12 @@ CREATE TABLE runs (
 	created  INTEGER NOT NULL, -- times are in milliseconds
 	changed  INTEGER NOT NULL,
 	expires  INTEGER NOT NULL,
-	size     INTEGER NOT NULL, -- of notes and outcomes
 	PRIMARY KEY (realm, owner, id)
 ) WITHOUT ROWID;
 -- A run that ends at once changes each of these indexes at most twice: most of the time of a claim goes into them.
 CREATE UNIQUE INDEX runs_key ON runs (realm, owner, key) WHERE key IS NOT NULL;
-CREATE INDEX runs_open ON runs (follower, realm, expires, front, state) WHERE state < {ended}; -- also counts and lists what is open
-CREATE INDEX runs_expires ON runs (expires) WHERE state >= {ended};
+CREATE INDEX runs_open ON runs (follower, realm, expires, front, state, size) WHERE state < {ended}; -- also counts and lists what is open
+CREATE INDEX runs_expires ON runs (expires, state, size) WHERE state >= {ended}; -- also counts what has ended
 CREATE INDEX runs_label ON runs (realm, owner, at, id) WHERE stage IS NOT NULL;
 CREATE INDEX runs_listed ON runs (substr(id, 1)); -- for the operator; an expression, since the lists of owners must not use it
 CREATE INDEX runs_failed ON runs (substr(id, 1)) WHERE state > {ended}; -- the same of those that did not complete
@@ -78,26 +78,3 @@ CREATE TABLE things (
 	PRIMARY KEY (kind, name)
 );
 CREATE INDEX things_expires ON things (expires) WHERE expires IS NOT NULL;
-
--- What each owner has, and what all have: their realm is no text. Only SQLite counts within the transaction of a change, since only one transaction writes
--- at a time.
-CREATE TABLE owners (
-	realm   BLOB NOT NULL,
-	owner   BLOB NOT NULL,
-	entries INTEGER NOT NULL,
-	bytes   INTEGER NOT NULL,
-	PRIMARY KEY (realm, owner)
-) WITHOUT ROWID;
-
-CREATE TRIGGER runs_inserted AFTER INSERT ON runs BEGIN
-	INSERT INTO owners VALUES (NEW.realm, NEW.owner, 1, NEW.size) ON CONFLICT DO UPDATE SET entries = entries + 1, bytes = bytes + excluded.bytes;
-	INSERT INTO owners VALUES (X'FF', X'', 1, NEW.size) ON CONFLICT DO UPDATE SET entries = entries + 1, bytes = bytes + excluded.bytes;
-END;
-CREATE TRIGGER runs_updated AFTER UPDATE OF size ON runs WHEN NEW.size <> OLD.size BEGIN
-	UPDATE owners SET bytes = bytes + NEW.size - OLD.size WHERE realm = NEW.realm AND owner = NEW.owner;
-	UPDATE owners SET bytes = bytes + NEW.size - OLD.size WHERE realm = X'FF' AND owner = X'';
-END;
-CREATE TRIGGER runs_deleted AFTER DELETE ON runs BEGIN
-	UPDATE owners SET entries = entries - 1, bytes = bytes - OLD.size WHERE realm = OLD.realm AND owner = OLD.owner;
-	UPDATE owners SET entries = entries - 1, bytes = bytes - OLD.size WHERE realm = X'FF' AND owner = X'';
-END;
