@@ -76,9 +76,6 @@ func storeOf(s store.Status) Store {
 	return shown
 }
 
-// notificationsTimeout bounds the reading of databases.
-const notificationsTimeout = 5 * time.Second
-
 // Notifications are what webhooks of callers were not told yet, as far as the databases can be read.
 type Notifications struct {
 	delivery.Waiting
@@ -87,7 +84,7 @@ type Notifications struct {
 }
 
 func (adminAPI) notifications(r *http.Request) (answer Notifications) {
-	ctx, cancel := context.WithTimeout(r.Context(), notificationsTimeout)
+	ctx, cancel := context.WithTimeout(r.Context(), readTimeout)
 	defer cancel()
 	waiting, unread := fronts.WaitingNotifications(ctx)
 	answer.Waiting = *waiting

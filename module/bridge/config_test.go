@@ -214,11 +214,11 @@ func TestSources(t *testing.T) {
 	}
 	standard := c.Sources[1].Transport
 	for i, want := range []string{
-		`0 a.example https://A.example:8443 [{n i}] [t.example] [one] [two] [api] closed:true own:true`,
-		`0 bee http://b.example [] [] [] [] [] closed:false own:false`,
-		`1 s https://c.example/s.json?x=1 [] [u.example] [three] [] [] closed:true own:true`,
-		`2 a https://D.example/v1 [] [] [] [four] [task] closed:false own:false`,
-		`2 reg https://e.example [] [] [] [] [] closed:true own:false`,
+		`provider a.example https://A.example:8443 [{n i}] [t.example] [one] [two] [api] closed:true own:true`,
+		`provider bee http://b.example [] [] [] [] [] closed:false own:false`,
+		`skill s https://c.example/s.json?x=1 [] [u.example] [three] [] [] closed:true own:true`,
+		`registry a https://D.example/v1 [] [] [] [four] [task] closed:false own:false`,
+		`registry reg https://e.example [] [] [] [] [] closed:true own:false`,
 	} {
 		s := c.Sources[i]
 		if i == 3 {

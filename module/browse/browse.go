@@ -11,6 +11,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -189,33 +190,17 @@ func (h *Handler) endpoint(r *http.Request) (endpoint, name string) {
 // prefersHTML reports whether text/html has a higher quality than JSON (RFC 9110,
 // section 12.5.1). Every browser sends such a header; clients that accept */* do not.
 func prefersHTML(accept []string) bool {
-	var html, json quality
+	listed := map[string]float64{}
 	for mediaRange := range strings.SplitSeq(strings.Join(accept, ","), ",") {
 		name, params, err := mime.ParseMediaType(mediaRange)
-		if err != nil {
-			continue
+		q, wrong := strconv.ParseFloat(cmp.Or(params["q"], "1"), 64)
+		if _, again := listed[name]; !again && err == nil && wrong == nil && q >= 0 && q <= 1 {
+			listed[name] = q
 		}
-		q := 1.0
-		if text, ok := params["q"]; ok {
-			if q, err = strconv.ParseFloat(text, 64); err != nil || !(q >= 0 && q <= 1) {
-				continue
-			}
-		}
-		html.consider(name, q, "text/html", "text/*")
-		json.consider(name, q, "application/json", "application/*")
 	}
-	return html.value > json.value
-}
-
-// quality is the quality value of one media type, by the most specific media range that matches it.
-type quality struct {
-	value       float64
-	specificity int
-}
-
-func (q *quality) consider(mediaRange string, value float64, exact, family string) {
-	specificity := map[string]int{exact: 3, family: 2, "*/*": 1}[mediaRange]
-	if specificity > q.specificity {
-		*q = quality{value, specificity}
+	quality := func(ranges ...string) float64 { // by the most specific range that is listed
+		i := slices.IndexFunc(ranges, func(name string) bool { _, ok := listed[name]; return ok })
+		return listed[ranges[max(i, 0)]]
 	}
+	return quality("text/html", "text/*", "*/*") > quality("application/json", "application/*", "*/*")
 }

@@ -316,17 +316,15 @@ func (m *pageMaker) ago(since time.Time) string {
 	if since.IsZero() {
 		return ""
 	}
-	const day = 24 * time.Hour
-	switch d := m.now.Sub(since); {
-	case d < time.Minute:
-		return ""
-	case d < time.Hour:
-		return strconv.Itoa(int(d/time.Minute)) + " min"
-	case d < day:
-		return strconv.Itoa(int(d/time.Hour)) + " h"
-	default:
-		return strconv.Itoa(int(d/day)) + " d"
+	for _, unit := range []struct {
+		length time.Duration
+		name   string
+	}{{24 * time.Hour, " d"}, {time.Hour, " h"}, {time.Minute, " min"}} {
+		if n := m.now.Sub(since) / unit.length; n > 0 {
+			return strconv.Itoa(int(n)) + unit.name
+		}
 	}
+	return ""
 }
 
 // fairShares divides most among sources by max-min fairness: a source gets all that it

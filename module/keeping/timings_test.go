@@ -30,7 +30,7 @@ func newDB(t *testing.T) *store.DB {
 // storedTimes returns execution times that are stored in a database, and what they log.
 func storedTimes(db *store.DB) (*Timings, *zaptest.ObservedLogs) {
 	core, logs := zaptest.New(zap.WarnLevel)
-	return &Timings{&executionTimes{Store: polling.NewStore(polling.Config{}), logger: zap.New(core)}, db}, logs
+	return &Timings{Store: polling.NewStore(polling.Config{}), db: db, logger: zap.New(core)}, logs
 }
 
 var learned = polling.Key{Provider: "https://acme.example", Skill: "acme/forecast", Version: "1.0.0"}
@@ -39,19 +39,19 @@ func TestWhatIsLearnedSurvives(t *testing.T) {
 	db := newDB(t)
 	things := db.Things()
 	b, logs := storedTimes(db)
-	b.load(things) // nothing is there, which is no fault
-	b.end()
+	b.load() // nothing is there, which is no fault
+	_ = b.Destruct()
 	if thing, err := things.Get(t.Context(), timingsKind, timingsName); thing.Version != 0 || err != nil || logs.Len() != 0 {
 		t.Fatalf("nothing was learned, and it was stored: %v, %v", thing, logs.All())
 	}
 	for range 5 {
 		b.Learner(learned).Done(polling.Completion{Execution: 2 * time.Second, Ended: 3 * time.Second, Polls: 2})
 	}
-	if b.end(); logs.Len() != 0 {
+	if _ = b.Destruct(); logs.Len() != 0 {
 		t.Fatal(logs.All())
 	}
 	again, logs := storedTimes(db)
-	again.load(things)
+	again.load()
 	if !bytes.Equal(again.Save(), b.Save()) || logs.Len() != 0 {
 		t.Errorf("%q was saved, and %q was loaded (%v)", b.Save(), again.Save(), logs.All())
 	}
@@ -65,7 +65,7 @@ func TestWhatIsLearnedSurvives(t *testing.T) {
 		t.Fatal(ok, err)
 	}
 	damaged, logs := storedTimes(db)
-	damaged.load(things)
+	damaged.load()
 	if nothing := polling.NewStore(polling.Config{}).Save(); !bytes.Equal(damaged.Save(), nothing) || logs.Len() != 1 {
 		t.Errorf("%q was loaded of a damaged value, %v", damaged.Save(), logs.All())
 	}
@@ -80,10 +80,10 @@ func TestWhatOthersHaveLearnedStays(t *testing.T) {
 	theirs.Skill = "acme/other"
 	one.Learner(learned).Done(polling.Completion{Execution: 2 * time.Second, Ended: 3 * time.Second, Polls: 2})
 	other.Learner(theirs).Done(polling.Completion{Execution: 2 * time.Second, Ended: 3 * time.Second, Polls: 2})
-	one.end()
-	other.end()
+	_ = one.Destruct()
+	_ = other.Destruct()
 	again, logs := storedTimes(db)
-	again.load(db.Things())
+	again.load()
 	for _, skill := range []string{learned.Skill, theirs.Skill} {
 		if !bytes.Contains(again.Save(), []byte(skill)) || logs.Len() != 0 {
 			t.Errorf("%s is not known, %v", skill, logs.All())
@@ -117,7 +117,7 @@ func TestTimingsAreShared(t *testing.T) {
 			t.Errorf("after the end of %d, it is stored: %t, %v", i+1, stored, err)
 		}
 	}
-	if n := executionTimesPool.References(timingsName); n != 0 {
+	if n := timingsPool.References(db); n != 0 {
 		t.Errorf("%d references are left", n)
 	}
 }

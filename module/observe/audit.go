@@ -14,43 +14,33 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/webhook"
 )
 
-// audit logs who executed which skill, and which secrets were not sent, with a logger of
-// its own, so that these lines can be kept separately. A nil *audit logs nothing.
-type audit struct{ logger *zap.Logger }
-
+// auditName is the name of the logger for who executed which skill, and which secrets were not sent, below that of the handler, so that these lines can be
+// kept separately.
 const auditName = "audit"
 
-// newAudit returns an audit log whose logger is named below the handler's; nil if it is not wanted.
-func newAudit(logger *zap.Logger, wanted bool) *audit {
-	if !wanted {
-		return nil
-	}
-	return &audit{logger.Named(auditName)}
-}
-
-// called logs each call about a run or a task, and each other call that failed. If the whole bridge
-// refuses the caller, refused logs it instead.
-func (a *audit) called(c *translate.Call, o *run.Run, s *translate.Statistics) {
-	f := o.Failure
+// auditCall logs each call about a run or a task, and each other call that failed. If the whole bridge
+// refuses the caller, auditRefused logs it instead.
+func auditCall(log *zap.Logger, c *translate.Call, out *run.Run, s *translate.Statistics) {
+	f := out.Failure
 	closed := f != nil && f.Demand != nil && s.Source == ""
-	if a == nil || closed || f == nil && (s.Operation == translate.OperationDescribe || s.Operation == translate.OperationList) {
+	if log == nil || closed || f == nil && (s.Operation == translate.OperationDescribe || s.Operation == translate.OperationList) {
 		return
 	}
 	executed, executionID := run.ExecutedYes, ""
-	if o.Failure != nil {
-		executed = o.Failure.Executed
+	if f != nil {
+		executed = f.Executed
 	}
-	if o.State != 0 {
-		executionID = o.ExecutionID
+	if out.State != 0 {
+		executionID = out.ExecutionID
 	}
-	a.logger.Info("call",
+	log.Info("call",
 		zap.String("principal", safetext.Field(c.Principal, MaxLogged)),
 		optional("method", safetext.Field(c.Method, MaxLogged)),
 		optional("operation", operationOf(s)),
 		zap.String("name", safetext.Field(c.Name, MaxLogged)),
 		optional("source", s.Source),
-		optional("skill_id", safetext.Field(o.SkillID, MaxLogged)),
-		zap.String("outcome", outcomeOf(o, s)),
+		optional("skill_id", safetext.Field(out.SkillID, MaxLogged)),
+		zap.String("outcome", outcomeOf(out, s)),
 		optional("limit", limitOf(f)),
 		zap.String("executed", string(executed)),
 		optional("execution_id", safetext.Field(executionID, MaxLogged)),
@@ -75,12 +65,12 @@ func (o *Observer) TaskChanged(ctx context.Context, what string, c *translate.Ca
 	if receiver != "" {
 		fields = append(fields, zap.String("webhook", safetext.Field(receiver, MaxLogged)), zap.String("host", safetext.Field(webhook.HostOf(url), MaxLogged)))
 	}
-	o.audit.logger.Info(what, fields...)
+	o.audit.Info(what, fields...)
 }
 
-// denied logs a notice that a secret was not sent.
-func (a *audit) denied(c *translate.Call, n *exchange.Notice) {
-	if a == nil || !n.SecretDenied {
+// auditDenied logs a notice that a secret was not sent.
+func auditDenied(log *zap.Logger, c *translate.Call, n *exchange.Notice) {
+	if log == nil || !n.SecretDenied {
 		return
 	}
 	fields := []zap.Field{zap.String("source", n.Source)}
@@ -90,13 +80,13 @@ func (a *audit) denied(c *translate.Call, n *exchange.Notice) {
 	for _, attr := range n.Attrs {
 		fields = append(fields, zap.Any(attr.Key, loggable(attr.Value)))
 	}
-	a.logger.Warn("secret denied", fields...)
+	log.Warn("secret denied", fields...)
 }
 
-// refused logs a caller that was refused for its principal.
-func (a *audit) refused(ctx context.Context, method, reason string) {
-	if a != nil {
-		a.logger.Warn("caller refused", optional("method", safetext.Field(method, MaxLogged)), zap.String("reason", reason),
+// auditRefused logs a caller that was refused for its principal.
+func auditRefused(ctx context.Context, log *zap.Logger, method, reason string) {
+	if log != nil {
+		log.Warn("caller refused", optional("method", safetext.Field(method, MaxLogged)), zap.String("reason", reason),
 			optional("client", clientOf(ctx)), optional("trace_id", translate.RequestOf(ctx).Caller.TraceID))
 	}
 }

@@ -31,7 +31,7 @@ func TestAudit(t *testing.T) {
 			&run.Run{Ref: run.Ref{SkillID: "acme/now", ExecutionID: "e1"}, State: run.Completed},
 			&translate.Statistics{Source: "acme", Operation: translate.OperationExecute})
 	}
-	o.audit.refused(t.Context(), "list_skills", "why")
+	auditRefused(t.Context(), o.audit, "list_skills", "why")
 	audited := logs.FilterLoggerName("http.handlers.skill_bridge.audit")
 	if n := audited.FilterMessage("secret denied").FilterField(zap.String("host", "evil.example")).FilterLevelExact(zapcore.WarnLevel).Len(); n != 2 {
 		t.Errorf("%d lines about a denied secret, want 2", n)
@@ -50,7 +50,7 @@ func TestNoAudit(t *testing.T) {
 	o := NewObserver(zap.New(core), false, nil)
 	o.Called(context.Background(), &translate.Call{}, &run.Run{State: run.Accepted}, &translate.Statistics{})
 	o.Notice(t.Context(), &exchange.Notice{SecretDenied: true})
-	o.audit.refused(t.Context(), "x", "why")
+	auditRefused(t.Context(), o.audit, "x", "why")
 	for _, line := range logs.All() {
 		if line.LoggerName == auditName {
 			t.Errorf("%+v", line)

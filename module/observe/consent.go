@@ -64,7 +64,7 @@ func (o *Observer) consent(event, message, source, principal, detail string, val
 	fields := []zap.Field{zap.String("source", source), zap.String("principal", principal), zap.Any(detail, value)}
 	o.logger.Info(message, fields...)
 	if o.audit != nil {
-		o.audit.logger.Info(message, fields...)
+		o.audit.Info(message, fields...)
 	}
 	if o.events != nil {
 		o.events.soon(event, map[string]any{"source": source, "principal": principal, detail: value})

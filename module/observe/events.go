@@ -5,7 +5,6 @@ import (
 	"maps"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
@@ -63,8 +62,6 @@ const (
 // sourceEvents decides when there is an event about a source. It belongs to the health of the source, which outlives a reload. Its zero
 // value is a source that is up.
 type sourceEvents struct {
-	fine atomic.Bool // the source is up, and the subscribers know it: another good answer changes nothing
-
 	mu       sync.Mutex
 	failures [healthKinds]int                // in a row
 	down     [healthKinds]map[string]any     // data of the event; nil: it is up
@@ -94,12 +91,6 @@ func (e *sourceEvents) change(o *events, source string, edit func(*sourceEvents)
 	defer e.mu.Unlock()
 	edit(e)
 	e.schedule(o, source)
-	e.settle()
-}
-
-// settle notes whether the source is fine. With e.mu held.
-func (e *sourceEvents) settle() {
-	e.fine.Store(e.failures == [healthKinds]int{} && e.current(conditionDown) == nil && e.current(conditionRefused) == nil && e.told == [conditions]bool{})
 }
 
 // schedule starts the timer, if it is needed. With e.mu held.
@@ -151,7 +142,6 @@ func (e *sourceEvents) tell(o *events, source string) {
 	if e.waiting = false; !ended { // otherwise the next request of the new configuration starts the timer again
 		e.schedule(o, source)
 	}
-	e.settle()
 }
 
 // of returns the events of a source; nil: there are none.
@@ -177,9 +167,6 @@ func (o *events) reached(ctx context.Context, x *exchange.Exchange) {
 	}
 	if !failed && x.Status == http.StatusTooManyRequests {
 		return // a busy source is neither
-	}
-	if !failed && !denied && known.fine.Load() {
-		return
 	}
 	var data map[string]any
 	if failed || denied {
@@ -256,7 +243,6 @@ func (o *events) authenticated(out *run.Run, s *translate.Statistics) {
 				e.refused[runCredential] = data
 			}
 		})
-	case known.fine.Load():
 	case f == nil || out.ExecutionID != "":
 		known.change(o, s.Source, func(e *sourceEvents) { e.refused[runCredential] = nil })
 	}

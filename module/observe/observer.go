@@ -39,7 +39,7 @@ type Observer struct {
 	failures *limiter
 	refusals *limiter
 	pushes   *limiter
-	audit    *audit // nil: there is no audit log
+	audit    *zap.Logger // nil: there is no audit log
 	fronts   Fronts
 	health   health
 	measured bool // the metrics have the principals of callers
@@ -49,10 +49,14 @@ type Observer struct {
 
 // NewObserver returns the observer of a handler with these fronts. If audited is set, it writes an audit log.
 func NewObserver(logger *zap.Logger, audited bool, fronts Fronts) *Observer {
-	return &Observer{
-		logger: logger, fronts: fronts, metrics: processMetrics, audit: newAudit(logger, audited),
+	o := &Observer{
+		logger: logger, fronts: fronts, metrics: processMetrics,
 		notices: newLimiter(64), failures: newLimiter(64), refusals: newLimiter(64), pushes: newLimiter(maxPushHosts),
 	}
+	if audited {
+		o.audit = logger.Named(auditName)
+	}
+	return o
 }
 
 // Protect sets the secrets that are redacted in the log and in the admin API. Call it, like
@@ -108,7 +112,7 @@ func (o *Observer) Notice(ctx context.Context, n *exchange.Notice) {
 		return // avoids work: some providers cause a notice in every call
 	}
 	n = o.scrubbed(n)
-	o.audit.denied(translate.CallOf(ctx), n)
+	auditDenied(o.audit, translate.CallOf(ctx), n)
 	if w := witnessOf(ctx); w != nil {
 		w.Noticed(n)
 	}
@@ -247,7 +251,7 @@ func (o *Observer) Called(ctx context.Context, c *translate.Call, out *run.Run, 
 		o.events.unusable(s.Source, f)
 	}
 	o.events.authenticated(out, s)
-	o.audit.called(c, out, s)
+	auditCall(o.audit, c, out, s)
 	if w := witnessOf(ctx); w != nil {
 		w.Called(out)
 	}
@@ -333,7 +337,7 @@ const clientKey = "client"
 // RefusedCaller logs a caller that was refused because of its principal, with that, or what says who callers are, which may be wrong: the
 // configured placeholder, or the name of another option.
 func (o *Observer) RefusedCaller(ctx context.Context, by, method, reason string) {
-	o.audit.refused(ctx, method, reason)
+	auditRefused(ctx, o.audit, method, reason)
 	key := "principal"
 	if strings.HasPrefix(by, "callers_") {
 		key = "option"

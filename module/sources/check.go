@@ -31,17 +31,10 @@ func (from *Sources) Check(c *options.Checker, allowHTTP, allowCredentials bool)
 	namespaces := make(map[string]string)
 	for _, s := range from.sources() {
 		c.Check(s.path+s.field, cmp.Or(s.err, checkScheme(s.URL, allowHTTP)))
-		switch s.Kind {
-		case catalog.SkillSource:
-			c.Check(s.path+".name", cmp.Or(
-				options.CheckName("skill", s.name), claim(names, "name", s.name, "skill"), claim(namespaces, "namespace", s.name, "skill "+s.name),
-			))
-		case catalog.RegistrySource:
-			checkNamespace(c, &s, "registry "+s.name, namespaces)
-		case catalog.ProviderSource:
-			checkNamespace(c, &s, "provider "+s.name, namespaces)
-		case catalog.SiteSource:
-			checkNamespace(c, &s, "site "+s.name, namespaces)
+		if owner := s.Kind.String() + " " + s.name; s.Kind == catalog.SkillSource {
+			c.Check(s.path+".name", cmp.Or(options.CheckName("skill", s.name), claim(names, "name", s.name, "skill"), claim(namespaces, "namespace", s.name, owner)))
+		} else {
+			checkNamespace(c, &s, owner, namespaces)
 		}
 		for i, a := range s.Aliases {
 			at := options.Element(s.path+".aliases", i)
@@ -54,7 +47,9 @@ func (from *Sources) Check(c *options.Checker, allowHTTP, allowCredentials bool)
 			c.Check(options.Element(s.path+".trust", i), checkHost(host))
 		}
 		checkCapabilityTypes(c, s.path+".capability_types", s.CapabilityTypes)
-		c.Check(s.path+".on_change", checkOnChange(s.onChange))
+		if !slices.Contains([]string{"", "warn", onChangeHold, onChangeOff}, s.onChange) {
+			c.Check(s.path+".on_change", fmt.Errorf("on_change %q is not one of warn, hold, off", s.onChange))
+		}
 		c.Check(s.path+".transport", network.CheckTransport(s.transport))
 		c.Check(s.path+".credentials", checkSecrets(s.credentials, allowCredentials || s.RequirePrincipal))
 		c.Check(s.path+".discovery_credentials", cmp.Or(checkSecrets(s.discovery, allowCredentials || s.RequirePrincipal), checkTokenURL(s.discovery)))
@@ -118,19 +113,11 @@ func claim(taken map[string]string, what, name, owner string) error {
 	return nil
 }
 
-// Values of on_change.
+// Values of on_change; the third is warn.
 const (
-	onChangeWarn = "warn"
 	onChangeHold = "hold"
 	onChangeOff  = "off"
 )
-
-func checkOnChange(value string) error {
-	if value == "" || slices.Contains([]string{onChangeWarn, onChangeHold, onChangeOff}, value) {
-		return nil
-	}
-	return fmt.Errorf("on_change %q is not one of warn, hold, off", value)
-}
 
 // Guard gives the loaded sources their guards, which report changed descriptors. Without a database, no change is held.
 func (from *Sources) Guard(db *store.DB, loaded []catalog.Source, report func(source string, c changes.Change)) {

@@ -5,7 +5,6 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/network"
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 )
 
 // Site is a web site that publishes skills in the Agent Skills format: it serves
@@ -40,20 +39,6 @@ type Site struct {
 
 	// Transport for all requests to this site, instead of the handler's, as in a provider.
 	TransportRaw json.RawMessage `json:"transport,omitempty" caddy:"namespace=http.reverse_proxy.transport inline_key=protocol"`
-}
-
-// source returns the site as a source.
-func (v *Site) source(path string) source {
-	s := source{
-		path: path, name: v.Origin, field: ".origin", module: v, discovery: v.DiscoveryCredentialsRaw, transport: v.TransportRaw,
-		Source: catalog.Source{Kind: catalog.SiteSource, Trust: v.Trust, RequirePrincipal: v.RequirePrincipal},
-	}
-	for _, a := range v.Aliases {
-		s.Aliases = append(s.Aliases, catalog.Alias(a))
-	}
-	s.URL, s.err = parseOrigin("site origin", "/.well-known/agent-skills/index.json", v.Origin)
-	s.Namespace = namespaceOf(v.Namespace, s.URL)
-	return s
 }
 
 // ReadSite returns the function that reads the option agent_skills: with an origin, it is a site; without one, serve reads it.

@@ -46,54 +46,42 @@ type source struct {
 
 // sources returns the providers, skills, registries and sites. None of them may be nil.
 func (from *Sources) sources() []source {
-	all := make([]source, 0, len(from.Providers)+len(from.Skills)+len(from.Registries)+len(from.Sites))
-	for i, p := range from.Providers {
-		s := source{
-			path: options.Element("providers", i), name: p.Origin, field: ".origin",
-			module: p, credentials: p.CredentialsRaw, discovery: p.DiscoveryCredentialsRaw, transport: p.TransportRaw, onChange: p.OnChange,
-			Source: catalog.Source{
-				Kind: catalog.ProviderSource, Trust: p.Trust,
-				CapabilityTypes:  capabilityTypes(p.CapabilityTypes),
-				RequirePrincipal: p.RequirePrincipal,
-			},
-		}
-		for _, a := range p.Aliases {
+	var all []source
+	add := func(list string, i int, kind catalog.SourceKind, namespace string, aliases []Alias, s source) {
+		s.path, s.Kind, s.Namespace, s.personal = options.Element(list, i), kind, namespaceOf(namespace, s.URL), isPersonal(s.credentials)
+		s.RequirePrincipal = s.RequirePrincipal || s.personal
+		for _, a := range aliases {
 			s.Aliases = append(s.Aliases, catalog.Alias(a))
 		}
-		s.URL, s.err = parseOrigin("provider origin", "/.well-known/skill-sharing", p.Origin)
-		s.Namespace = namespaceOf(p.Namespace, s.URL)
 		all = append(all, s)
 	}
-	for i, skill := range from.Skills {
-		s := source{
-			path: options.Element("skills", i), name: skill.Name, field: ".url",
-			module: skill, credentials: skill.CredentialsRaw, transport: skill.TransportRaw, onChange: skill.OnChange,
-			Source: catalog.Source{
-				Kind: catalog.SkillSource, Namespace: skill.Name, Trust: skill.Trust,
-				RequirePrincipal: skill.RequirePrincipal,
-			},
-		}
-		s.URL, s.err = parseURL("descriptor URL", skill.URL)
-		all = append(all, s)
+	for i, p := range from.Providers {
+		u, err := parseOrigin("provider origin", "/.well-known/skill-sharing", p.Origin)
+		add("providers", i, catalog.ProviderSource, p.Namespace, p.Aliases, source{
+			name: p.Origin, field: ".origin", err: err, module: p, credentials: p.CredentialsRaw, discovery: p.DiscoveryCredentialsRaw, transport: p.TransportRaw, onChange: p.OnChange,
+			Source: catalog.Source{URL: u, Trust: p.Trust, CapabilityTypes: capabilityTypes(p.CapabilityTypes), RequirePrincipal: p.RequirePrincipal},
+		})
+	}
+	for i, v := range from.Skills {
+		u, err := parseURL("descriptor URL", v.URL)
+		add("skills", i, catalog.SkillSource, v.Name, nil, source{
+			name: v.Name, field: ".url", err: err, module: v, credentials: v.CredentialsRaw, transport: v.TransportRaw, onChange: v.OnChange,
+			Source: catalog.Source{URL: u, Trust: v.Trust, RequirePrincipal: v.RequirePrincipal},
+		})
 	}
 	for i, r := range from.Registries {
-		s := source{
-			path: options.Element("registries", i), name: r.URL, field: ".url",
-			module: r, discovery: r.DiscoveryCredentialsRaw, onChange: r.OnChange,
-			Source: catalog.Source{
-				Kind: catalog.RegistrySource, CapabilityTypes: capabilityTypes(r.CapabilityTypes), RequirePrincipal: r.RequirePrincipal,
-			},
-		}
-		s.URL, s.err = parseRegistry(r.URL)
-		s.Namespace = namespaceOf(r.Namespace, s.URL)
-		all = append(all, s)
+		u, err := parseRegistry(r.URL)
+		add("registries", i, catalog.RegistrySource, r.Namespace, nil, source{
+			name: r.URL, field: ".url", err: err, module: r, discovery: r.DiscoveryCredentialsRaw, onChange: r.OnChange,
+			Source: catalog.Source{URL: u, CapabilityTypes: capabilityTypes(r.CapabilityTypes), RequirePrincipal: r.RequirePrincipal},
+		})
 	}
 	for i, v := range from.Sites {
-		all = append(all, v.source(options.Element("sites", i)))
-	}
-	for i := range all {
-		all[i].personal = isPersonal(all[i].credentials)
-		all[i].RequirePrincipal = all[i].RequirePrincipal || all[i].personal
+		u, err := parseOrigin("site origin", "/.well-known/agent-skills/index.json", v.Origin)
+		add("sites", i, catalog.SiteSource, v.Namespace, v.Aliases, source{
+			name: v.Origin, field: ".origin", err: err, module: v, discovery: v.DiscoveryCredentialsRaw, transport: v.TransportRaw,
+			Source: catalog.Source{URL: u, Trust: v.Trust, RequirePrincipal: v.RequirePrincipal},
+		})
 	}
 	return all
 }
