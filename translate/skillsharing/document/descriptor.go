@@ -2,7 +2,6 @@ package document
 
 import (
 	"context"
-	"fmt"
 	"runtime"
 	"slices"
 
@@ -10,7 +9,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/share"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
@@ -50,24 +48,13 @@ func (l *Limits) ReadDescriptor(doc []byte, prepare func(params []Parameter, sch
 	}
 	descriptor := &Descriptor{renderings: renderings{owner: l.Owner}}
 	if err := read(doc, descriptor); err != nil {
-		return nil, unreadable(run.PhaseDescriptor, string(def), err)
+		return invalid(unreadable(err))
 	}
 	descriptor.Inputs = slices.Clone(descriptor.Inputs) // without the room for three more that decoding has made
 	if flaws := prepare(descriptor.Inputs, schemasOf(value)); len(flaws) > 0 {
 		return invalid(flaws.Tidy())
 	}
 	return descriptor, nil
-}
-
-// Serialize returns the descriptor as pretty-printed JSON, indented by two spaces
-// (section 9.3, serialize), unknown members included. [ParseDescriptor] reads an
-// equal descriptor from it.
-func (d *Descriptor) Serialize() ([]byte, error) {
-	text, err := json.Marshal(d, jsontext.WithIndent("  "), jsontext.PreserveRawStrings(true), json.Deterministic(true))
-	if err != nil {
-		return nil, fmt.Errorf("serialize descriptor %q: %w", safetext.Clip(d.ID, jsonvalue.MaxActual), err)
-	}
-	return text, nil
 }
 
 // read decodes a valid document. It removes white space first, so that the raw

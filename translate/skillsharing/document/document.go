@@ -29,9 +29,6 @@ type Descriptor struct {
 	DocumentationURL string          `json:"documentation_url,omitzero"`
 	CreatedAt        string          `json:"created_at,omitzero"`
 	UpdatedAt        string          `json:"updated_at,omitzero"`
-	// Unknown holds the members that this version of the protocol does not
-	// define, so that serializing keeps them.
-	Unknown jsontext.Value `json:",embed"`
 
 	renderings renderings
 }
@@ -42,7 +39,6 @@ type Index struct {
 	Protocol ProtocolVersion `json:"protocol"`
 	Provider Provider        `json:"provider"`
 	Skills   []IndexEntry    `json:"skills"`
-	Unknown  jsontext.Value  `json:",embed"`
 
 	// LeftOut are the first entries that can't be used, and so are not in Skills.
 	LeftOut []LeftOut `json:"-"`
@@ -72,17 +68,15 @@ type IndexEntry struct {
 // ProtocolVersion says which version of the protocol a document follows
 // (section 3.5.1).
 type ProtocolVersion struct {
-	Version      string         `json:"version"`
-	ChangelogURL string         `json:"changelog_url,omitzero"`
-	Unknown      jsontext.Value `json:",embed"`
+	Version      string `json:"version"`
+	ChangelogURL string `json:"changelog_url,omitzero"`
 }
 
 // Provider says who offers a skill.
 type Provider struct {
-	Name    string         `json:"name"`
-	URL     string         `json:"url,omitzero"`
-	Contact string         `json:"contact,omitzero"`
-	Unknown jsontext.Value `json:",embed"`
+	Name    string `json:"name"`
+	URL     string `json:"url,omitzero"`
+	Contact string `json:"contact,omitzero"`
 }
 
 // Parameter is a ParameterDefinition (section 3.5.2).
@@ -105,14 +99,12 @@ type Endpoint struct {
 	ResultURL   string         `json:"result_url,omitzero"`
 	TimeoutMS   float64        `json:"timeout_ms,omitzero"` // milliseconds; 0: not stated
 	Retry       *EndpointRetry `json:"retry,omitzero"`      // nil: the provider does not consent to retries
-	Unknown     jsontext.Value `json:",embed"`
 }
 
 // EndpointRetry is the provider's consent to repeat an invocation.
 type EndpointRetry struct {
-	MaxAttempts float64        `json:"max_attempts"` // attempts in all, the first one included
-	BackoffMS   float64        `json:"backoff_ms"`   // milliseconds before the first repetition
-	Unknown     jsontext.Value `json:",embed"`
+	MaxAttempts float64 `json:"max_attempts"` // attempts in all, the first one included
+	BackoffMS   float64 `json:"backoff_ms"`   // milliseconds before the first repetition
 }
 
 // Output is an OutputDefinition (section 3.5.4).
@@ -120,18 +112,16 @@ type Output struct {
 	ContentType string         `json:"content_type"`
 	Schema      jsontext.Value `json:"schema,omitzero"`
 	Description string         `json:"description,omitzero"`
-	Unknown     jsontext.Value `json:",embed"`
 }
 
 // Auth is an AuthConfig: how to authenticate when invoking a skill
 // (section 3.5.5).
 type Auth struct {
-	Type        AuthType       `json:"type"`
-	Description string         `json:"description,omitzero"`
-	Header      string         `json:"header,omitzero"`
-	OAuth2      *OAuth2        `json:"oauth2,omitzero"`
-	Custom      *CustomAuth    `json:"custom,omitzero"`
-	Unknown     jsontext.Value `json:",embed"`
+	Type        AuthType    `json:"type"`
+	Description string      `json:"description,omitzero"`
+	Header      string      `json:"header,omitzero"`
+	OAuth2      *OAuth2     `json:"oauth2,omitzero"`
+	Custom      *CustomAuth `json:"custom,omitzero"`
 }
 
 // OAuth2 is the OAuth 2.0 configuration of an [Auth].
@@ -139,14 +129,12 @@ type OAuth2 struct {
 	AuthorizationURL string            `json:"authorization_url"`
 	TokenURL         string            `json:"token_url"`
 	Scopes           map[string]string `json:"scopes"` // name to description
-	Unknown          jsontext.Value    `json:",embed"`
 }
 
 // CustomAuth describes, in words, an authentication that only this provider has.
 type CustomAuth struct {
-	Instructions string         `json:"instructions"`
-	Parameters   []Parameter    `json:"parameters"`
-	Unknown      jsontext.Value `json:",embed"`
+	Instructions string      `json:"instructions"`
+	Parameters   []Parameter `json:"parameters"`
 }
 
 // CapabilityType classifies skills (section 3.4.1).

@@ -38,12 +38,10 @@ func InvalidEntry(l *LeftOut) *run.Failure {
 	return f
 }
 
-// unreadable returns the failure of a document that is valid, but can't be decoded into its Go type.
+// unreadable returns the violation of a document that is valid, but can't be decoded into its Go type.
 // Only a mistake in the schema or the type can cause it.
-func unreadable(phase run.Phase, what string, err error) *run.Failure {
-	e := invalidDocument(phase, what, []run.Violation{{Message: safetext.Clip("can't be read: "+err.Error(), jsonvalue.MaxMessage)}})
-	e.Cause = err
-	return e
+func unreadable(err error) jsonvalue.Violations {
+	return jsonvalue.Violations{{Message: safetext.Clip("can't be read: "+err.Error(), jsonvalue.MaxMessage)}}
 }
 
 // InvalidDescriptor returns the failure of an invalid descriptor (section 8.3.1).

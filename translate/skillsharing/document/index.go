@@ -2,6 +2,7 @@ package document
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -22,17 +23,9 @@ import (
 // id that occurs twice, makes the index invalid (section 4.3.4). The protocol
 // version of an index is not checked, only that of each descriptor.
 func ParseIndex(doc []byte) (*Index, error) {
-	doc = WithoutBOM(doc)
-	if found := Standard.validate(defSkillIndex, doc); found != nil {
-		return nil, invalidDocument(run.PhaseDiscovery, string(defSkillIndex), found)
-	}
-	return decodeIndex(doc)
-}
-
-func decodeIndex(doc []byte) (*Index, error) {
-	index := new(Index)
-	if err := read(doc, index); err != nil {
-		return nil, unreadable(run.PhaseDiscovery, string(defSkillIndex), err)
+	index, found := Standard.readIndex(doc, false)
+	if len(found) > 0 {
+		return nil, invalidDocument(run.PhaseDiscovery, string(defSkillIndex), found.Tidy())
 	}
 	return index, nil
 }
@@ -40,36 +33,47 @@ func decodeIndex(doc []byte) (*Index, error) {
 // ReadIndex is [ParseIndex] within the limits for those who use the skills: entries that are invalid are left out, and all entries with an id that
 // occurs twice, since none of them says which skill is meant (section 4.3.4). If no entry can be used, or anything else is invalid, the index is.
 func (l *Limits) ReadIndex(doc []byte) (*Index, error) {
-	doc = WithoutBOM(doc)
-	value, found := l.valueOf(defSkillIndex, doc)
-	all := found.Tidy()
-	if all == nil {
-		return decodeIndex(doc)
+	index, found := l.readIndex(doc, true)
+	if len(found) > 0 && (index == nil || len(index.Skills) == 0) {
+		return nil, invalidDocument(run.PhaseDiscovery, string(defSkillIndex), found.Tidy())
 	}
+	return index, nil
+}
+
+// readIndex reads an index, and returns what is wrong with it and with its entries. It returns no index if more is wrong than entries.
+func (l *Limits) readIndex(doc []byte, unique bool) (*Index, jsonvalue.Violations) {
+	doc = WithoutBOM(doc)
+	value, flaw := jsonvalue.Read(doc, l.documentBounds())
 	object, _ := value.(map[string]any)
 	list, isList := object["skills"].([]any)
-	rest := maps.Clone(object)
+	if flaw = cmp.Or(flaw, jsonvalue.TooMany("/skills", list, MaxSkills)); flaw != nil {
+		return nil, jsonvalue.Violations{*flaw}
+	}
 	if isList {
+		rest := maps.Clone(object)
 		rest["skills"] = []any{}
+		value = rest
 	}
-	if !isList || schemas()[defSkillIndex].Validate(rest) != nil {
-		return nil, invalidDocument(run.PhaseDiscovery, string(defSkillIndex), all)
+	found := schema.ViolationsOf(schemas()[defSkillIndex].Validate(value), value, "")
+	index := entries(list, doc, "/skills", unique)
+	if len(found) > 0 {
+		return nil, append(found, index.faults()...)
 	}
-	var texts struct {
-		Protocol ProtocolVersion  `json:"protocol"`
-		Provider Provider         `json:"provider"`
-		Skills   []jsontext.Value `json:"skills"`
-		Unknown  jsontext.Value   `json:",embed"`
+	if err := json.Unmarshal(doc, &struct {
+		Protocol *ProtocolVersion `json:"protocol"`
+		Provider *Provider        `json:"provider"`
+	}{&index.Protocol, &index.Provider}); err != nil {
+		return nil, unreadable(err)
 	}
-	if err := read(doc, &texts); err != nil {
-		return nil, unreadable(run.PhaseDiscovery, string(defSkillIndex), err)
+	return index, index.faults()
+}
+
+// faults returns what is wrong with the entries that can't be used.
+func (i *Index) faults() (found jsonvalue.Violations) {
+	for _, left := range i.LeftOut {
+		found = append(append(found, left.Fault), left.More...)
 	}
-	index := entries(list, texts.Skills, "/skills", true)
-	if len(index.Skills) == 0 {
-		return nil, invalidDocument(run.PhaseDiscovery, string(defSkillIndex), all)
-	}
-	index.Protocol, index.Provider, index.Unknown = texts.Protocol, texts.Provider, texts.Unknown
-	return index, nil
+	return found
 }
 
 // ParseRegistry reads the answer of a registry. Section 4.2 does not define its
@@ -80,55 +84,49 @@ func (l *Limits) ReadIndex(doc []byte) (*Index, error) {
 // error is like that of [ParseIndex]. The
 // result has only the members Skills, LeftOut and LeftOutCount.
 func (l *Limits) ParseRegistry(doc []byte) (*Index, error) {
-	const what = "registry"
+	invalid := func(found ...run.Violation) (*Index, error) {
+		return nil, invalidDocument(run.PhaseDiscovery, "registry", found)
+	}
 	doc = WithoutBOM(doc)
 	value, flaw := jsonvalue.Read(doc, l.documentBounds())
-	if flaw != nil {
-		return nil, invalidDocument(run.PhaseDiscovery, what, []run.Violation{*flaw})
-	}
 	path := ""
-	list, isList := value.([]any)
 	if object, ok := value.(map[string]any); ok {
-		path = "/skills"
-		list, isList = object["skills"].([]any)
-		value = object["skills"]
+		path, value = "/skills", object["skills"]
+	}
+	list, isList := value.([]any)
+	if flaw = cmp.Or(flaw, jsonvalue.TooMany(path, list, MaxSkills)); flaw != nil {
+		return invalid(*flaw)
 	}
 	if !isList {
 		var found jsonvalue.Violations
 		found.Add(path, "must be an array of index entries", "array", value)
-		return nil, invalidDocument(run.PhaseDiscovery, what, found)
+		return invalid(found...)
 	}
-	if flaw := jsonvalue.TooMany(path, list, MaxSkills); flaw != nil {
-		return nil, invalidDocument(run.PhaseDiscovery, what, []run.Violation{*flaw})
+	index := entries(list, doc, path, false)
+	if found := index.faults(); len(index.Skills) == 0 && found != nil {
+		return invalid(found.Tidy()...)
 	}
+	return index, nil
+}
+
+// entries reads the entries of an index, or of a registry's answer, in a valid text.
+func entries(list []any, doc []byte, path string, unique bool) *Index {
 	texts := jsontext.Value(bytes.TrimSpace(doc))
 	for name, value := range jsonrpc.Members(texts) { // of an object
 		if string(jsonrpc.Unquote(name)) == "skills" {
 			texts = value
 		}
 	}
-	index := entries(list, slices.Collect(jsonrpc.Items(texts)), path, false)
-	if len(index.Skills) == 0 && index.LeftOutCount > 0 {
-		found := make([]run.Violation, len(index.LeftOut))
-		for i, left := range index.LeftOut {
-			found[i] = left.Fault
-		}
-		return nil, invalidDocument(run.PhaseDiscovery, what, found)
-	}
-	return index, nil
-}
-
-// entries reads the entries of an index, or of a registry's answer.
-func entries(list []any, texts []jsontext.Value, path string, unique bool) *Index {
+	items := slices.Collect(jsonrpc.Items(texts))
 	return Entries(list, path, "id", unique, func(i int) (entry IndexEntry, flaws []run.Violation) {
 		found := schema.ViolationsOf(schemas()[defSkillIndexEntry].Validate(list[i]), list[i], "")
 		entryRules(&found, list[i], "")
-		if flaws = found.Tidy(); flaws == nil {
-			if err := json.Unmarshal(texts[i], &entry); err != nil {
-				flaws = []run.Violation{{Message: safetext.Clip("can't be read: "+err.Error(), jsonvalue.MaxMessage)}}
+		if len(found) == 0 {
+			if err := json.Unmarshal(items[i], &entry); err != nil {
+				found = unreadable(err)
 			}
 		}
-		return entry, flaws
+		return entry, found.Tidy()
 	})
 }
 

@@ -79,7 +79,7 @@ func TestReadIndexLeavesOut(t *testing.T) {
 		count  int
 	}{
 		{}:                               {skills: []string{first, second}},
-		{`/skills/1/id="acme/forecast"`}: {fault: "/skills/1/id must be unique"}, // nothing is left
+		{`/skills/1/id="acme/forecast"`}: {fault: "/skills/0/id must be unique"}, // nothing is left
 		{`/skills=[` + entry(first) + `,` + entry(second) + `,` + entry(first) + `,` + entry(first) + `]`}: {[]string{second}, first, "/skills/2/id must be unique, but /skills/0/id is the same", 3},
 		{`/skills/1/access="x"`}:               {[]string{first}, second, "/skills/1/access must be equal to one of", 1},
 		{`/skills/0=7`}:                        {[]string{second}, "", "/skills/0 must be an object", 1},

@@ -2,6 +2,7 @@ package document
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"mime"
 	"net/url"
@@ -17,58 +18,28 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema/modern"
 )
 
-// validate checks a document against a definition of the protocol's schema, and
-// against the rules that a schema can't state, such as unique ids (section 9.3,
-// validate). It returns nil if the document is valid, otherwise up to 50
-// violations in the order of their paths. A leading byte order mark is ignored.
-// A document that exceeds the limits is invalid, too.
-func (l *Limits) validate(def definition, doc []byte) []run.Violation {
-	value, found := l.valueOf(def, WithoutBOM(doc))
-	if def == defSkillDescriptor {
-		l.schemaRules(&found, schemasOf(value))
-	}
-	return found.Tidy()
-}
-
 // CheckResponse returns what the protocol's JSON Schema says against an InvocationResponse (section 5.4); nil: nothing. Runs are
 // followed by less: see [Response].
-func CheckResponse(body []byte) []run.Violation { return Standard.validate("InvocationResponse", body) }
+func CheckResponse(body []byte) []run.Violation { return check("InvocationResponse", body) }
 
 // CheckRequest returns what is wrong with an InvocationRequest (section 5.3); nil: nothing is.
-func CheckRequest(body []byte) []run.Violation { return Standard.validate("InvocationRequest", body) }
+func CheckRequest(body []byte) []run.Violation { return check("InvocationRequest", body) }
+
+func check(def definition, body []byte) []run.Violation {
+	_, found := Standard.valueOf(def, WithoutBOM(body))
+	return found.Tidy()
+}
 
 // valueOf reads a document and validates it, except for the schemas of inputs. The
 // value is nil if the document can't be read.
 func (l *Limits) valueOf(def definition, doc []byte) (any, jsonvalue.Violations) {
-	var value any
-	var flaw *run.Violation
-	if def == defSkillDescriptor {
-		flaw = l.tooLarge(doc)
-	}
-	if flaw == nil {
-		value, flaw = jsonvalue.Read(doc, l.documentBounds())
-	}
-	object, _ := value.(map[string]any)
-	entries, _ := object["skills"].([]any)
-	switch {
-	case flaw != nil:
-	case def == defSkillIndex:
-		flaw = jsonvalue.TooMany("/skills", entries, MaxSkills)
-	case def == defSkillDescriptor:
-		flaw = jsonvalue.TooMany("/inputs", schemasOf(value), maxParameters)
-	}
-	if flaw != nil {
+	value, flaw := jsonvalue.Read(doc, l.documentBounds())
+	if flaw = cmp.Or(flaw, jsonvalue.TooMany("/inputs", schemasOf(value), maxParameters)); flaw != nil {
 		return nil, jsonvalue.Violations{*flaw}
 	}
 	found := schema.ViolationsOf(schemas()[def].Validate(value), value, "")
-	switch def { // the rules ignore members of a wrong type, since the schema reports these
-	case defSkillDescriptor:
-		descriptorRules(&found, object)
-	case defSkillIndex:
-		for i, entry := range entries {
-			entryRules(&found, entry, "/skills/"+strconv.Itoa(i))
-		}
-		unique(&found, entries, "id", "/skills")
+	if object, _ := value.(map[string]any); def == defSkillDescriptor {
+		descriptorRules(&found, object) // which ignore members of a wrong type, since the schema reports these
 	}
 	return value, found
 }

@@ -40,8 +40,7 @@ type input struct {
 }
 
 // New compiles the schemas of the parameters, as [jsonvalue.Read] returned them. A schema that is
-// invalid, too large, too complex, or refers to anything outside of itself is a violation, and so is a name that occurs
-// twice. Schemas of older drafts are replaced with such of Draft 2020-12, also in params. A schema with regular expressions that can't be evaluated
+// invalid, too large, too complex, or refers to anything outside of itself is a violation. Schemas of older drafts are replaced with such of Draft 2020-12, also in params. A schema with regular expressions that can't be evaluated
 // in linear time, such as lookaround, is not applied: the provider has to.
 func New(l *document.Limits, params []document.Parameter, schemas []any) (*Inputs, jsonvalue.Violations) {
 	in := &Inputs{source: l.Owner, inputs: make([]input, len(params)), byName: make(map[string]int, len(params))}
@@ -56,9 +55,6 @@ func New(l *document.Limits, params []document.Parameter, schemas []any) (*Input
 			break
 		}
 		p, own, path := &params[i], &in.inputs[i], "/inputs/"+strconv.Itoa(i)
-		if _, taken := in.byName[p.Name]; taken {
-			found.Add(path+"/name", "must be unique", "a unique name", p.Name)
-		}
 		in.byName[p.Name] = i
 		*own = input{name: p.Name, model: names[i], required: p.Required && p.Default == nil, types: jsonvalue.TypesNamed(p.Type)}
 		if own.model != "" {

@@ -321,7 +321,6 @@ func TestUnusableParameterSchemas(t *testing.T) {
 
 func TestCompileInputsRefuses(t *testing.T) {
 	for name, c := range map[string]struct{ params, path string }{
-		"name twice":          {`[{"name":"a","type":""},{"name":"a","type":""}]`, "/inputs/1/name"},
 		"schema that is none": {`[{"name":"a","type":"","schema":true}]`, "/inputs/0/schema"},
 		"member twice":        {`[{"name":"b","type":""},{"name":"a","type":"","schema":7}]`, "/inputs/1/schema"},
 	} {

@@ -125,11 +125,7 @@ func (a Artifact) Read(text []byte, served *url.URL) (*Files, []byte, error) {
 	if missing != "" {
 		return invalid(fmt.Sprintf("The %s of the skill has no %s in its front matter.", Main, missing), run.Violation{Path: "/" + missing, Message: "must be in the front matter"})
 	}
-	descriptor, err := a.descriptor(head, served).Serialize()
-	if err != nil {
-		return nil, nil, document.InvalidDescriptor("The front matter of the skill's " + Main + " can't be used: " + err.Error())
-	}
-	return files, descriptor, nil
+	return files, jsonvalue.Marshal(a.descriptor(head, served)), nil
 }
 
 // descriptor returns the descriptor of a skill. Its endpoint is the file itself: the skill can't be executed.
