@@ -16,6 +16,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
@@ -71,8 +72,15 @@ func New(config Config) (*Bridge, error) {
 		}
 		l := &b.sources[i]
 		l.option, l.text, l.most = "runs_per_provider", "runs per provider", int64(config.MaxRunsPerSource) // the second argument of runs in a Caddyfile
+		var registry []document.CapabilityType
+		if s.Kind == catalog.RegistrySource {
+			registry = s.CapabilityTypes
+			if len(registry) == 0 {
+				registry = []document.CapabilityType{""} // all
+			}
+		}
 		sections[i] = &catalog.Section{Source: s, Index: i, Client: &skillsharing.Client{
-			Reader: discovery.Reader{Cache: config.Cache, Guard: s.Guard, Site: s.Kind == catalog.SiteSource, Sender: exchange.Sender{
+			Reader: discovery.Reader{Cache: config.Cache, Guard: s.Guard, Site: s.Kind == catalog.SiteSource, Registry: registry, Sender: exchange.Sender{
 				Source: s.Namespace, Origin: s.URL, AllowedHosts: hosts, Partition: s.Partition,
 				Credentials: s.Credentials, DiscoveryCredentials: s.DiscoveryCredentials, Transport: s.Transport,
 				MaxResponseSize: config.MaxResponseSize, Limits: config.Limits,

@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -73,17 +72,11 @@ func (c *Catalog) load(ctx context.Context, s *Section) (*nameTable, *run.Failur
 
 // read is load regardless of [ReadIndexesOnce].
 func (c *Catalog) read(ctx context.Context, s *Section) (*nameTable, *run.Failure) {
-	if s.Kind != RegistrySource {
-		index, err := s.Client.Index(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if known := s.table.Load(); known != nil && known.indexes[0] == index { // without a slice, since every call asks
-			return known, nil
-		}
-		return s.tableOf(ctx, []*document.Index{index}), nil
+	var known []*document.Index
+	if t := s.table.Load(); t != nil {
+		known = t.indexes
 	}
-	indexes, err := s.readRegistry(ctx)
+	indexes, err := s.Client.Indexes(ctx, known, time.Time{})
 	if err != nil {
 		return nil, err
 	}
@@ -96,9 +89,8 @@ func (s *Section) Reread(ctx context.Context, asked time.Time) {
 	if s.Kind != ProviderSource && s.Kind != SiteSource {
 		return
 	}
-	index, err := s.Client.IndexSince(ctx, asked)
-	if err == nil {
-		s.tableOf(ctx, []*document.Index{index})
+	if indexes, err := s.Client.Indexes(ctx, nil, asked); err == nil {
+		s.tableOf(ctx, indexes)
 	}
 }
 
@@ -108,7 +100,8 @@ func (s *Section) tableOf(ctx context.Context, indexes []*document.Index) *nameT
 	if known := s.table.Load(); known != nil && slices.Equal(known.indexes, indexes) {
 		return known
 	}
-	s.newest.Store(&indexes)
+	wanted := indexes // a copy, so that the parameter does not escape to the heap: every call asks
+	s.newest.Store(&wanted)
 	s.naming.Lock()
 	defer s.naming.Unlock()
 	newest := *s.newest.Load()
@@ -174,7 +167,7 @@ func (c *Catalog) peek(ctx context.Context, s *Section) *nameTable {
 	if t := s.table.Load(); t != nil {
 		return t
 	}
-	if indexes, _, _ := s.peekIndexes(); !slices.Contains(indexes, nil) { // those that the cache has from an earlier configuration
+	if indexes := s.Client.PeekIndexes(); !slices.Contains(indexes, nil) { // those that the cache has from an earlier configuration
 		return s.tableOf(ctx, indexes)
 	}
 	return nil
@@ -191,13 +184,7 @@ func (c *Catalog) purge(ctx context.Context, s *Section) {
 			s.Client.Forget(e.descriptor)
 		}
 	}
-	if s.Kind != RegistrySource {
-		s.Client.ForgetIndex()
-		return
-	}
-	for _, t := range s.types() {
-		s.Client.ForgetRegistry(t)
-	}
+	s.Client.ForgetIndexes()
 }
 
 // purgeSkill removes one descriptor from the cache, by the skill's id or name. It reports
@@ -221,18 +208,6 @@ func (c *Catalog) purgeSkill(ctx context.Context, s *Section, id string) bool {
 		s.Client.Forget(e.descriptor)
 	}
 	return len(found) > 0
-}
-
-// readRegistry reads the skills of a registry, one index for each wanted type.
-func (s *Section) readRegistry(ctx context.Context) ([]*document.Index, *run.Failure) {
-	types := s.types()
-	indexes, errs := make([]*document.Index, len(types)), make([]*run.Failure, len(types))
-	var wg sync.WaitGroup
-	for i, t := range types {
-		wg.Go(func() { indexes[i], errs[i] = s.Client.Registry(ctx, t) })
-	}
-	wg.Wait()
-	return indexes, cmp.Or(errs...)
 }
 
 // lists reports whether the source also lists a registry's skill, with the same descriptor URL.

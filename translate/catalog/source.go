@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -133,35 +132,12 @@ func (s *Section) Ready() bool {
 // in the cache, or it is stale and can't be renewed because of the failure.
 func (s *Section) FreshUntil(ctx context.Context) (first time.Time, stale *run.Failure) {
 	if s.Kind != SkillSource {
-		_, first, stale = s.peekIndexes()
-	} else if doc, _ := s.Client.Peek(ctx, directSkill(s).descriptor, discovery.Names{}); doc != nil {
+		return s.Client.FreshUntil()
+	}
+	if doc, _ := s.Client.Peek(ctx, directSkill(s).descriptor, discovery.Names{}); doc != nil {
 		return discovery.FreshUntil(doc)
 	}
 	return first, stale
-}
-
-// peekIndexes returns the indexes of the source that the cache has, nil for others, until when all are fresh, and why one could not be renewed.
-func (s *Section) peekIndexes() (indexes []*document.Index, first time.Time, stale *run.Failure) {
-	if s.Kind != RegistrySource {
-		index, first, stale := s.Client.PeekIndex()
-		return []*document.Index{index}, first, stale
-	}
-	for i, t := range s.types() {
-		index, until, failure := s.Client.PeekRegistry(t)
-		if indexes = append(indexes, index); i == 0 || until.Before(first) {
-			first = until
-		}
-		stale = cmp.Or(stale, failure)
-	}
-	return indexes, first, stale
-}
-
-// types returns the capability types of the queries to a registry; the empty type is all.
-func (s *Section) types() []document.CapabilityType {
-	if len(s.CapabilityTypes) == 0 {
-		return []document.CapabilityType{""}
-	}
-	return s.CapabilityTypes
 }
 
 // accepts reports whether skills of a type are listed.

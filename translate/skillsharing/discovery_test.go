@@ -51,7 +51,7 @@ func TestIndex(t *testing.T) {
 	c := newReader(t, p)
 	c.Cache = newCache(t, time.Minute, 0)
 	for range 3 {
-		index, e := c.Index(t.Context())
+		index, e := indexOf(t.Context(), c)
 		if e != nil {
 			t.Fatal(e)
 		}
@@ -86,7 +86,7 @@ func TestRegistry(t *testing.T) {
 		p.on("GET "+parseURL(t, c.want).Path, answers(200, acmeIndex, "Content-Type", "application/json"))
 		client := newReader(t, p)
 		client.Origin = parseURL(t, p.URL+c.base)
-		index, e := client.Registry(t.Context(), c.t)
+		index, e := registryOf(t.Context(), client, c.t)
 		if e != nil {
 			t.Errorf("%s: %+v", c.base, e)
 			continue
@@ -199,7 +199,7 @@ func TestRedirectToPlainHTTP(t *testing.T) {
 	secure.on("GET "+wellKnown, answers(302, "", "Location", p.URL))
 	c := newReader(t, secure)
 	c.AllowHTTP = false
-	_, e := c.Index(t.Context())
+	_, e := indexOf(t.Context(), c)
 	wantError(t, e, run.ProviderFault, run.ExecutedNo)
 	_, e = c.Skill(t.Context(), discovery.NewLocation(p.URL+"/skill.json?token=hush"))
 	wantError(t, e, run.Unreachable, run.ExecutedNo)
@@ -298,7 +298,7 @@ func TestDiscoveryRenewsOnce(t *testing.T) {
 			client := newReader(t, p)
 			c.creds.key = "k-"
 			client.DiscoveryCredentials = c.creds
-			_, e := client.Index(t.Context())
+			_, e := indexOf(t.Context(), client)
 			var keys []string
 			for _, r := range p.requests() {
 				keys = append(keys, r.Header.Get("X-Key"))
@@ -360,7 +360,7 @@ func TestDocumentStatus(t *testing.T) {
 				var e *run.Failure
 				what := "index"
 				if phase == run.PhaseDiscovery {
-					_, e = client.Index(t.Context())
+					_, e = indexOf(t.Context(), client)
 				} else {
 					_, e = client.Skill(t.Context(), discovery.NewLocation(p.URL+"/skill.json"))
 					what = "descriptor"
@@ -431,7 +431,7 @@ func TestIndexMediaType(t *testing.T) {
 		} else if wantError(t, e, run.InvalidDocument, run.ExecutedNo); e.Kind != run.InvalidDocument || e.Phase != run.PhaseDescriptor {
 			t.Errorf("descriptor, %.50q: %+v", c.value, e)
 		}
-		_, e = newReader(t, p).Index(t.Context())
+		_, e = indexOf(t.Context(), newReader(t, p))
 		if c.fine {
 			if e != nil {
 				t.Errorf("%.50q: %v", c.value, e)
@@ -451,7 +451,7 @@ func TestInvalidDocuments(t *testing.T) {
 		p.on("GET "+wellKnown, answers(200, body, "Content-Type", "application/json"))
 		p.on("GET /skill.json", answers(200, body))
 		c := newReader(t, p)
-		_, e := c.Index(t.Context())
+		_, e := indexOf(t.Context(), c)
 		wantError(t, e, run.InvalidDocument, run.ExecutedNo)
 		_, e2 := c.Skill(t.Context(), discovery.NewLocation(p.URL+"/skill.json"))
 		wantError(t, e2, run.InvalidDocument, run.ExecutedNo)
@@ -466,7 +466,7 @@ func TestDocumentsAreBounded(t *testing.T) {
 	p.on("GET "+wellKnown, answers(200, acmeIndex+strings.Repeat(" ", 5000), "Content-Type", "application/json"))
 	c := newReader(t, p)
 	c.MaxResponseSize = 2000
-	_, e := c.Index(t.Context())
+	_, e := indexOf(t.Context(), c)
 	wantError(t, e, run.ProviderFault, run.ExecutedNo)
 	if e.HTTPStatus != 200 || e.Phase != run.PhaseDiscovery {
 		t.Errorf("%+v", e)
@@ -508,7 +508,7 @@ func TestPartitions(t *testing.T) {
 		t.Helper()
 		c := newReader(t, p)
 		c.Cache, c.Partition = shared, partition
-		if _, e := c.Index(t.Context()); e != nil {
+		if _, e := indexOf(t.Context(), c); e != nil {
 			t.Fatal(e)
 		}
 	}
@@ -532,7 +532,7 @@ func TestForget(t *testing.T) {
 		if _, e := c.Skill(t.Context(), discovery.NewLocation(p.URL+"/skill.json")); e != nil {
 			t.Fatal(e)
 		}
-		if _, e := c.Index(t.Context()); e != nil {
+		if _, e := indexOf(t.Context(), c); e != nil {
 			t.Fatal(e)
 		}
 		return len(p.requests())
@@ -556,7 +556,7 @@ func TestOneURLForTwoKindsOfDocuments(t *testing.T) {
 	p := newProvider(t)
 	p.on("GET "+wellKnown, answers(200, acmeIndex, "Content-Type", "application/json", "Cache-Control", "max-age=60"))
 	c := newReader(t, p)
-	if _, e := c.Index(t.Context()); e != nil {
+	if _, e := indexOf(t.Context(), c); e != nil {
 		t.Fatal(e)
 	}
 	_, e := c.Skill(t.Context(), discovery.NewLocation(p.URL+wellKnown))
@@ -567,7 +567,7 @@ func TestOneURLForTwoKindsOfDocuments(t *testing.T) {
 	if _, e := c.Skill(t.Context(), discovery.NewLocation(p.URL+wellKnown)); e != nil {
 		t.Fatal(e)
 	}
-	_, e = c.Index(t.Context())
+	_, e = indexOf(t.Context(), c)
 	wantError(t, e, run.InvalidDocument, run.ExecutedNo)
 }
 
@@ -606,7 +606,7 @@ func TestUnreachableDocuments(t *testing.T) {
 
 	c = newClient(t, acme, roundTripper(func(*http.Request) (*http.Response, error) { return nil, errNotPublic }))
 	c.Cache = newCache(t, 0, 0)
-	_, e = c.Index(t.Context())
+	_, e = indexOf(t.Context(), c)
 	wantError(t, e, run.Unreachable, run.ExecutedNo)
 	if e.Refused == "" || retryOf(e) != nil || !strings.Contains(e.Message, "address is not public") {
 		t.Errorf("%+v", e)
@@ -635,7 +635,7 @@ func TestDocumentsHaveTheirOwnDeadline(t *testing.T) {
 				client := newClient(t, acme, script(t, silent))
 				client.Cache = newCache(t, 0, 0)
 				start := time.Now()
-				_, e := client.Index(ctx)
+				_, e := indexOf(ctx, client)
 				if d := time.Since(start); d != c.want {
 					t.Errorf("it ended after %v, want %v", d, c.want)
 				}
@@ -680,14 +680,14 @@ func TestDiscoverySecretsAreScrubbed(t *testing.T) {
 	p.on("GET "+wellKnown, answers(403, `{"error":{"code":"PERMISSION_DENIED","message":"bad k-123","details":{"k-123":"\u006b-123"}}}`))
 	c := newReader(t, p)
 	c.DiscoveryCredentials = &keyed{key: "k-123"}
-	_, e := c.Index(t.Context())
+	_, e := indexOf(t.Context(), c)
 	wantError(t, e, run.PermissionDenied, run.ExecutedNo)
 	if told := e.Message + string(front.Details(e)); strings.Contains(told, "k-123") || string(front.Details(e)) != `{"[redacted]":"[redacted]"}` {
 		t.Errorf("told %s", told)
 	}
 
 	c.DiscoveryCredentials = &keyed{key: "k-123", err: errors.New("bad k-123")}
-	_, e = c.Index(t.Context())
+	_, e = indexOf(t.Context(), c)
 	wantError(t, e, run.AuthRequired, run.ExecutedNo)
 	if told := fmt.Sprint(e.Message, string(front.Details(e)), e.Cause); strings.Contains(told, "k-123") {
 		t.Errorf("told %s", told)

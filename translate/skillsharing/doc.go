@@ -2,8 +2,8 @@
 //
 // A [Client] talks to one provider:
 //
-//	index, failure := client.Index(ctx)                        // section 4
-//	skill, failure := client.Skill(ctx, discovery.NewLocation(index.Skills[0].DescriptorURL))
+//	indexes, failure := client.Indexes(ctx, nil, time.Time{})  // section 4
+//	skill, failure := client.Skill(ctx, discovery.NewLocation(indexes[0].Skills[0].DescriptorURL))
 //	var stats Stats
 //	r, failure := client.Submit(ctx, skill, &Invocation{…}, &stats) // section 5
 //	if failure == nil && !r.State.Ended() {

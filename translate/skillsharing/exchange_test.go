@@ -123,7 +123,7 @@ func TestStaleDocuments(t *testing.T) {
 		for _, kind := range []string{"index", "descriptor", "registry"} {
 			p := newProvider(t)
 			path, good := wellKnown, acmeIndex
-			read := func(c *skillsharing.Client) *run.Failure { _, e := c.Index(t.Context()); return e }
+			read := func(c *skillsharing.Client) *run.Failure { _, e := indexOf(t.Context(), c); return e }
 			switch kind {
 			case "descriptor":
 				path, good = "/d.json", string(edited(t, forecast))
@@ -133,7 +133,7 @@ func TestStaleDocuments(t *testing.T) {
 				}
 			case "registry":
 				path = "/skills"
-				read = func(c *skillsharing.Client) *run.Failure { _, e := c.Registry(t.Context(), ""); return e }
+				read = func(c *skillsharing.Client) *run.Failure { _, e := registryOf(t.Context(), c, ""); return e }
 			}
 			p.on("GET "+path, answers(200, good, "Content-Type", "application/json"), c.answer)
 			p.on("GET /login", html)

@@ -31,11 +31,11 @@ var documentReaders = []struct {
 	read                 func(context.Context, *skillsharing.Client) *run.Failure
 }{
 	{"index", wellKnown, acmeIndex, func(ctx context.Context, c *skillsharing.Client) *run.Failure {
-		_, e := c.Index(ctx)
+		_, e := indexOf(ctx, c)
 		return e
 	}},
 	{"registry", "/skills", acmeIndex, func(ctx context.Context, c *skillsharing.Client) *run.Failure {
-		_, e := c.Registry(ctx, "")
+		_, e := registryOf(ctx, c, "")
 		return e
 	}},
 	{"descriptor", "/skill.json", forecast, func(ctx context.Context, c *skillsharing.Client) *run.Failure {

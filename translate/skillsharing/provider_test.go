@@ -453,3 +453,20 @@ func wantError(tb testing.TB, e *run.Failure, code run.Kind, executed run.Execut
 		tb.Errorf("incomplete: %+v", e)
 	}
 }
+
+// indexOf returns the index of a provider.
+func indexOf(ctx context.Context, c *skillsharing.Client) (*document.Index, *run.Failure) {
+	lists, e := c.Indexes(ctx, nil, time.Time{})
+	if e != nil {
+		return nil, e
+	}
+	return lists[0], nil
+}
+
+// registryOf returns the skills of a type of a registry. The client is for this type only.
+func registryOf(ctx context.Context, c *skillsharing.Client, t document.CapabilityType) (*document.Index, *run.Failure) {
+	if c.Registry == nil {
+		c.Registry = []document.CapabilityType{t}
+	}
+	return indexOf(ctx, c)
+}

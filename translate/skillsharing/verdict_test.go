@@ -31,7 +31,7 @@ func TestClientsJudgeForThemselves(t *testing.T) {
 		if _, e := c.Skill(t.Context(), discovery.NewLocation(p.URL+"/skill.json")); e != nil {
 			said = append(said, e.Message)
 		}
-		if _, e := c.Index(t.Context()); e != nil {
+		if _, e := indexOf(t.Context(), c); e != nil {
 			said = append(said, e.Message)
 		}
 		return said

@@ -38,7 +38,8 @@ func (l Lane) Hostname() string { return (&url.URL{Host: l.Host}).Hostname() }
 
 // IsFresh reports whether the cache has a fresh descriptor for a location, so that reading it does not wait for its host.
 func IsFresh(r *Reader, at Location) bool {
-	doc, _ := r.Cache.Peek(string(at), r.partition(descriptorDocument), r.constant().number)
+	of := at.address()
+	doc, _ := r.peek(&of)
 	return doc != nil && time.Now().Before(doc.ExpiresAt)
 }
 

@@ -16,15 +16,14 @@ import (
 
 // wanted is the document that a look-up is for.
 type wanted struct {
-	u     *url.URL
-	text  string    // of the URL: the key in the cache
+	address
 	id    string    // of the expected skill; empty: any
 	asked time.Time // as in [cache.Request]
 }
 
 // document reads a document through the cache.
-func (r *Reader) document(ctx context.Context, kind documentKind, of wanted, parse func(*cache.Response) (any, error)) (*cache.Document, *run.Failure) {
-	u, text, id := of.u, of.text, of.id
+func (r *Reader) document(ctx context.Context, of wanted, parse func(*cache.Response) (any, error)) (*cache.Document, *run.Failure) {
+	kind, u, id := of.kind, of.u, of.id
 	atOnce, shares := 0, []string(nil) // indexes are not limited: there are few, and descriptors depend on them
 	if kind == descriptorDocument {
 		atOnce, shares = r.Limits.Reads, sharesOf(u, id)
@@ -38,12 +37,12 @@ func (r *Reader) document(ctx context.Context, kind documentKind, of wanted, par
 			m.end(l.requests, l.redirects, l.how)
 			release()
 		},
-		URL: text, AskedSince: of.asked,
+		URL: of.text, AskedSince: of.asked,
 		Partition: r.partition(kind),
 		Owner:     r.constant().number,
 		Timeout:   discoveryTimeout + time.Second/10, // callers that wait as long leave before, and know why
 		Fetch: func(ctx context.Context, conditions http.Header) (*cache.Response, error) {
-			known, _ := r.Cache.Peek(text, r.partition(kind), r.constant().number)
+			known, _ := r.peek(&of.address)
 			ofOther := known != nil && isOther(known.Value, id)
 			l.kept, l.redirects = known != nil && !ofOther, len(l.requests) // it may be the second fetch, if the first answer could not be used
 			l.how = outcomeFailure                                          // also after a panic
@@ -68,7 +67,7 @@ func (r *Reader) document(ctx context.Context, kind documentKind, of wanted, par
 		Parse: func(response *cache.Response) (any, int64, error) {
 			value, err := parse(response)
 			if err == nil {
-				err = replaces(r.Cache.Stale(text, r.partition(kind), r.constant().number, nil), value, id)
+				err = replaces(r.Cache.Stale(of.text, r.partition(kind), r.constant().number, nil), value, id)
 			}
 			if l.how = outcomeSuccess; err != nil || isOther(value, id) { // a document about another skill counts as a failure
 				l.how = outcomeFailure
@@ -81,14 +80,14 @@ func (r *Reader) document(ctx context.Context, kind documentKind, of wanted, par
 		},
 	})
 	if err != nil && timeIsUp(ctx) {
-		if known := r.Cache.Stale(text, r.partition(kind), r.constant().number, late(kind.phase())); known != nil {
+		if known := r.Cache.Stale(of.text, r.partition(kind), r.constant().number, late(kind.phase())); known != nil {
 			doc, err = known, nil // as if the origin had failed; the reading goes on for the next caller
 		}
 	}
 	if err != nil {
 		return nil, r.documentFailure(ctx, kind.phase(), u, err)
 	}
-	if e := r.judgeDocument(ctx, kind, text, doc); e != nil {
+	if e := r.judgeDocument(ctx, &of.address, doc); e != nil {
 		return nil, e
 	}
 	var stale *run.Failure

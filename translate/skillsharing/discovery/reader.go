@@ -1,11 +1,13 @@
 package discovery
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,87 +29,93 @@ type Reader struct {
 	Cache *cache.Cache
 	// Site says that the source is a site that publishes skills in the Agent Skills format, instead of a provider.
 	Site bool
+	// Registry has the types of skills that the registry at the origin is asked for, of which the empty one stands for all; nil: the source has an index.
+	Registry []document.CapabilityType
 	// Guard decides about changed descriptors; nil: the newest one is used.
 	Guard Guard
 
 	constants atomic.Pointer[constant]
 }
 
-// Index returns the index of the provider (section 4.3).
-func (r *Reader) Index(ctx context.Context) (*document.Index, *run.Failure) {
-	if doc := r.fresh(indexDocument, r.constant().index, time.Now()); doc != nil {
-		if e := r.judgeDocument(ctx, indexDocument, r.constant().index, doc); e != nil {
+// Indexes returns the lists of the source's skills: its index (section 4.3.2) or, of a registry, the answer for each type (section 4.2). A fresh one that
+// was asked for before a time is confirmed (see [cache.Request]). If all are the known ones, it returns those.
+func (r *Reader) Indexes(ctx context.Context, known []*document.Index, asked time.Time) ([]*document.Index, *run.Failure) {
+	all := r.constant().lists
+	if asked.IsZero() && r.areFresh(ctx, known) {
+		return known, nil
+	}
+	indexes, errs := make([]*document.Index, len(all)), make([]*run.Failure, len(all))
+	var group sync.WaitGroup
+	for i := range all {
+		group.Go(func() { indexes[i], errs[i] = r.index(ctx, wanted{address: all[i], asked: asked}) })
+	}
+	group.Wait()
+	return indexes, cmp.Or(errs...)
+}
+
+// areFresh reports whether all lists are in the cache, fresh and the known ones. It makes no slice, since every call asks.
+func (r *Reader) areFresh(ctx context.Context, known []*document.Index) bool {
+	all := r.constant().lists
+	if len(known) != len(all) {
+		return false
+	}
+	for i := range all {
+		doc := r.fresh(&all[i], time.Now())
+		if doc == nil || doc.Value.(*keptIndex).Index != known[i] || r.judgeDocument(ctx, &all[i], doc) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *Reader) index(ctx context.Context, of wanted) (*document.Index, *run.Failure) {
+	doc, e := r.document(ctx, of, func(response *cache.Response) (any, error) {
+		if e := CheckMediaType(run.PhaseDiscovery, response.Header); e != nil {
 			return nil, e
 		}
-		return doc.Value.(*keptIndex).Index, nil
-	}
-	return r.IndexSince(ctx, time.Time{})
-}
-
-// IndexSince is Index, but confirms a fresh index that was asked for before a time (see [cache.Request]).
-func (r *Reader) IndexSince(ctx context.Context, asked time.Time) (*document.Index, *run.Failure) {
-	return r.index(ctx, indexDocument, indexURL(r), asked, func(response *cache.Response) (*document.Index, error) {
-		if !r.Site {
-			return r.Limits.ReadIndex(response.Body)
+		parse := r.Limits.ReadIndex
+		switch {
+		case of.kind == registryDocument:
+			parse = r.Limits.ParseRegistry
+		case r.Site:
+			served, err := url.Parse(response.URL)
+			if err != nil {
+				return nil, err
+			}
+			parse = func(text []byte) (*document.Index, error) { return skillsite.ReadIndex(text, served) }
 		}
-		served, err := url.Parse(response.URL)
-		if err != nil {
-			return nil, err
-		}
-		return skillsite.ReadIndex(response.Body, served)
+		index, err := parse(response.Body)
+		return &keptIndex{Index: index}, err
 	})
-}
-
-// indexURL returns the URL of the source's index.
-func indexURL(r *Reader) *url.URL {
-	if r.Site {
-		return r.below(skillsite.IndexPath)
+	if e != nil {
+		return nil, e
 	}
-	return r.below(document.WellKnownPath)
+	return doc.Value.(*keptIndex).Index, nil
 }
 
-// Registry returns the skills of a type that the registry at the source's origin
-// lists (section 4.2). An empty type stands for all types.
-func (r *Reader) Registry(ctx context.Context, t document.CapabilityType) (*document.Index, *run.Failure) {
-	return r.index(ctx, registryDocument, r.registryURL(t), time.Time{}, func(response *cache.Response) (*document.Index, error) {
-		return r.Limits.ParseRegistry(response.Body)
-	})
-}
-
-func (r *Reader) registryURL(t document.CapabilityType) *url.URL {
-	u := r.below("skills")
-	if t != "" {
-		q := u.Query()
-		q.Set("type", string(t))
-		u.RawQuery = q.Encode()
-	}
-	return u
-}
-
-// below returns a URL under the source's origin.
-func (r *Reader) below(path string) *url.URL {
+// listsOf returns the addresses of the source's lists.
+func listsOf(r *Reader) (lists []address) {
 	base := *r.Origin
 	if !strings.HasPrefix(base.Path, "/") {
 		base.Path = "/" + base.Path // otherwise JoinPath would make a relative path
 	}
-	return base.JoinPath(path)
-}
-
-func (r *Reader) index(ctx context.Context, kind documentKind, u *url.URL, asked time.Time, parse func(*cache.Response) (*document.Index, error)) (*document.Index, *run.Failure) {
-	doc, err := r.document(ctx, kind, wanted{u: u, text: u.String(), asked: asked}, func(response *cache.Response) (any, error) {
-		if e := CheckMediaType(run.PhaseDiscovery, response.Header); e != nil {
-			return nil, e
+	for _, t := range r.Registry {
+		u := base.JoinPath("skills")
+		if t != "" {
+			q := u.Query()
+			q.Set("type", string(t))
+			u.RawQuery = q.Encode()
 		}
-		index, err := parse(response)
-		if err != nil {
-			return nil, err
-		}
-		return &keptIndex{Index: index}, nil
-	})
-	if err != nil {
-		return nil, err
+		lists = append(lists, address{registryDocument, u.String(), u})
 	}
-	return doc.Value.(*keptIndex).Index, nil
+	path := document.WellKnownPath
+	if r.Site {
+		path = skillsite.IndexPath
+	}
+	if u := base.JoinPath(path); r.Registry == nil {
+		lists = append(lists, address{indexDocument, u.String(), u})
+	}
+	return lists
 }
 
 // Location is the URL of a descriptor, in the form that is the key in the cache. It is a text, because
@@ -131,6 +139,8 @@ func NewLocation(descriptorURL string) Location {
 	return Location(descriptorURL) // the same text, without a copy
 }
 
+func (l Location) address() address { return address{kind: descriptorDocument, text: string(l)} }
+
 func (l Location) parse() (*url.URL, *run.Failure) {
 	u, err := document.ParseEndpointURL(string(l))
 	if err != nil {
@@ -150,8 +160,9 @@ func (r *Reader) Skill(ctx context.Context, at Location) (*Skill, *run.Failure) 
 // empty, it is the id of the expected skill. The result may have another id: the caller must check it, unless the result is held. The names
 // are those that callers know the skill by.
 func (r *Reader) SkillDocument(ctx context.Context, at Location, id string, names Names) (*Skill, cache.State, *run.Failure) {
-	if doc := r.fresh(descriptorDocument, string(at), time.Now()); doc != nil {
-		if e := r.judgeDocument(ctx, descriptorDocument, string(at), doc); e != nil {
+	of := wanted{address: at.address(), id: id}
+	if doc := r.fresh(&of.address, time.Now()); doc != nil {
+		if e := r.judgeDocument(ctx, &of.address, doc); e != nil {
 			return nil, 0, e
 		}
 		s, e := settle(ctx, r, doc.Value.(*Skill), id, names)
@@ -161,7 +172,8 @@ func (r *Reader) SkillDocument(ctx context.Context, at Location, id string, name
 	if e != nil {
 		return nil, 0, e
 	}
-	doc, e := r.document(ctx, descriptorDocument, wanted{u: u, text: string(at), id: id}, func(response *cache.Response) (any, error) {
+	of.u = u
+	doc, e := r.document(ctx, of, func(response *cache.Response) (any, error) {
 		artifact, _, isArtifact := skillsite.ArtifactOf(string(at))
 		if r.Site != isArtifact {
 			return nil, document.InvalidDescriptor("The index names an unusable descriptor URL.", run.Violation{Path: "/descriptor_url", Message: "must have the form of the source's descriptors"})
@@ -224,9 +236,10 @@ func (r *Reader) Read(ctx context.Context, u *url.URL) (*cache.Response, *run.Fa
 // Peek makes no request. It returns the document that the cache has for a location, or nil, and the
 // failure to read it that the cache remembers, or nil. The names are those that callers know the skill by.
 func (r *Reader) Peek(ctx context.Context, at Location, names Names) (*cache.Document, *run.Failure) {
-	doc, err := r.Cache.Peek(string(at), r.partition(descriptorDocument), r.constant().number)
+	of := at.address()
+	doc, err := r.peek(&of)
 	if doc != nil {
-		if e := r.judgeDocument(ctx, descriptorDocument, string(at), doc); e != nil {
+		if e := r.judgeDocument(ctx, &of, doc); e != nil {
 			return nil, e
 		}
 	}
@@ -241,39 +254,52 @@ func (r *Reader) Peek(ctx context.Context, at Location, names Names) (*cache.Doc
 	return doc, r.documentFailure(ctx, run.PhaseDescriptor, u, err)
 }
 
-// PeekIndex returns the index of a provider from the cache, or nil, and until when it is fresh, which may be past; zero: it is stale,
-// and could not be renewed because of the failure.
-func (r *Reader) PeekIndex() (*document.Index, time.Time, *run.Failure) {
-	return r.peekIndex(r.constant().index, indexDocument)
-}
-
-// PeekRegistry is PeekIndex for a registry's answer.
-func (r *Reader) PeekRegistry(t document.CapabilityType) (*document.Index, time.Time, *run.Failure) {
-	return r.peekIndex(r.registryURL(t).String(), registryDocument)
-}
-
-func (r *Reader) peekIndex(at string, kind documentKind) (*document.Index, time.Time, *run.Failure) {
-	doc, _ := r.Cache.Peek(at, r.partition(kind), r.constant().number) // a failure to renew it changes nothing
-	if doc == nil {
-		return nil, time.Time{}, nil
+// PeekIndexes returns the lists of the source that the cache has, and nil for others.
+func (r *Reader) PeekIndexes() (indexes []*document.Index) {
+	for i := range r.constant().lists {
+		var index *document.Index
+		if doc, _ := r.peek(&r.constant().lists[i]); doc != nil { // a failure to renew it changes nothing
+			index = doc.Value.(*keptIndex).Index
+		}
+		indexes = append(indexes, index)
 	}
-	until, failure := FreshUntil(doc)
-	return doc.Value.(*keptIndex).Index, until, failure
+	return indexes
 }
 
-// ForgetIndex drops the index of a provider from the cache.
-func (r *Reader) ForgetIndex() {
-	r.Cache.Delete(r.constant().index, r.partition(indexDocument))
+// FreshUntil returns until when all lists of the source are fresh, which may be past; zero: one is not in the cache, or is stale, and could not be
+// renewed because of the failure.
+func (r *Reader) FreshUntil() (first time.Time, stale *run.Failure) {
+	for i := range r.constant().lists {
+		var until time.Time
+		var failure *run.Failure
+		if doc, _ := r.peek(&r.constant().lists[i]); doc != nil {
+			until, failure = FreshUntil(doc)
+		}
+		if stale = cmp.Or(stale, failure); i == 0 || until.Before(first) {
+			first = until
+		}
+	}
+	return first, stale
 }
 
-// ForgetRegistry drops a registry's answer from the cache.
-func (r *Reader) ForgetRegistry(t document.CapabilityType) {
-	r.Cache.Delete(r.registryURL(t).String(), r.partition(registryDocument))
+// ForgetIndexes drops the lists of the source from the cache.
+func (r *Reader) ForgetIndexes() {
+	for i := range r.constant().lists {
+		r.forget(&r.constant().lists[i])
+	}
 }
 
 // Forget drops a descriptor from the cache. It is for a provider that says that the skill does not exist.
 func (r *Reader) Forget(at Location) {
-	r.Cache.Delete(string(at), r.partition(descriptorDocument))
+	of := at.address()
+	r.forget(&of)
+}
+
+// address says where a document is, and what it is parsed as.
+type address struct {
+	kind documentKind
+	text string // of the URL: the key in the cache
+	u    *url.URL
 }
 
 // documentKind is the type that a document is parsed as. The cache keeps documents of different kinds
@@ -299,7 +325,7 @@ func (k documentKind) phase() run.Phase {
 // constant holds what is computed once for each reader.
 type constant struct {
 	number     uint64 // of the reader; readers with the same partition share documents
-	index      string // URL of the index
+	lists      []address
 	partitions [documentKinds]string
 	limits     *document.Limits            // of descriptors; one copy for all
 	large      map[run.Phase]chan struct{} // slots for large documents
@@ -313,7 +339,7 @@ func (r *Reader) constant() *constant {
 	if known := r.constants.Load(); known != nil {
 		return known
 	}
-	made := &constant{number: readers.Add(1), index: indexURL(r).String(), misses: misses{perMinute: r.Limits.FailedReads, untried: untriedReads(&r.Limits)}}
+	made := &constant{number: readers.Add(1), lists: listsOf(r), misses: misses{perMinute: r.Limits.FailedReads, untried: untriedReads(&r.Limits)}}
 	made.large = map[run.Phase]chan struct{}{run.PhaseDiscovery: make(chan struct{}, maxLarge), run.PhaseDescriptor: make(chan struct{}, maxLarge)}
 	for kind, name := range documentKindNames {
 		if r.Site {
@@ -333,6 +359,14 @@ func (r *Reader) constant() *constant {
 func (r *Reader) partition(kind documentKind) string { return r.constant().partitions[kind] }
 
 // fresh returns a document from the cache if it is fresh at a time, about now, or nil.
-func (r *Reader) fresh(kind documentKind, url string, now time.Time) *cache.Document {
-	return r.Cache.Fresh(url, r.partition(kind), now)
+func (r *Reader) fresh(of *address, now time.Time) *cache.Document {
+	return r.Cache.Fresh(of.text, r.partition(of.kind), now)
 }
+
+// peek returns a document from the cache, or nil, and the failure to read it that the cache remembers, or nil.
+func (r *Reader) peek(of *address) (*cache.Document, error) {
+	return r.Cache.Peek(of.text, r.partition(of.kind), r.constant().number)
+}
+
+// forget drops a document from the cache.
+func (r *Reader) forget(of *address) { r.Cache.Delete(of.text, r.partition(of.kind)) }

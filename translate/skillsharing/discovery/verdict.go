@@ -79,13 +79,13 @@ func (v *verdicts) of(by uint64, judge func() *run.Failure) *run.Failure {
 
 // judgeDocument checks whether the reader may use a document that it or another reader of the
 // same source has read; nil: it may.
-func (r *Reader) judgeDocument(ctx context.Context, kind documentKind, asked string, doc *cache.Document) *run.Failure {
-	last := usageOf(doc).verdicts.of(r.constant().number, func() *run.Failure { return r.mayUse(ctx, kind, asked, doc) })
+func (r *Reader) judgeDocument(ctx context.Context, of *address, doc *cache.Document) *run.Failure {
+	last := usageOf(doc).verdicts.of(r.constant().number, func() *run.Failure { return r.mayUse(ctx, of, doc) })
 	if last == nil {
 		return nil
 	}
 	if last.Kind == run.InvalidDocument && time.Since(doc.FetchedAt) >= r.Cache.NegativeTTL() {
-		r.Cache.Delete(asked, r.partition(kind)) // it may have been corrected, so that the next call must read it again
+		r.forget(of) // it may have been corrected, so that the next call must read it again
 	}
 	e := *last
 	return &e
@@ -93,8 +93,9 @@ func (r *Reader) judgeDocument(ctx context.Context, kind documentKind, asked str
 
 // mayUse checks whether the reader may request the URLs of a document, and whether the document
 // contains a secret; nil: the reader may use it.
-func (r *Reader) mayUse(ctx context.Context, kind documentKind, asked string, doc *cache.Document) *run.Failure {
-	for _, text := range slices.Compact(append([]string{asked, doc.URL}, doc.Via...)) {
+func (r *Reader) mayUse(ctx context.Context, of *address, doc *cache.Document) *run.Failure {
+	kind := of.kind
+	for _, text := range slices.Compact(append([]string{of.text, doc.URL}, doc.Via...)) {
 		u, err := url.Parse(text)
 		if err != nil {
 			return r.Unreachable(err, kind.phase(), r.Origin, "")
