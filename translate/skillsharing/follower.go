@@ -70,7 +70,7 @@ func (f *follower) seekResult(completed *document.Response) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	last := f.poller
-	last.known.seen, last.known.status = true, denials{}
+	last.known.seen, last.known.status = true, row{}
 	f.poller = poller{client: last.client, skill: last.skill, executionID: last.executionID, known: last.known, bareOutput: true}
 	f.failure = f.poller.seek(run.PhaseResult, f.poller.skill.Endpoint.ResultURL)
 	f.schedule = schedule{run: polling.Start(resultDelays, nil, time.Now(), f.schedule.deadline), deadline: f.schedule.deadline}
@@ -380,7 +380,7 @@ func (f *follower) goOn(ctx context.Context, w *watcher, r *document.Response, a
 	f.mustAsk = false
 	f.schedule.rest(after)
 	if e != nil {
-		f.schedule.in(f.schedule.run.Retry(f.poller.failures, after))
+		f.schedule.in(f.schedule.run.Retry(f.poller.failures.count, after))
 		return true
 	}
 	f.known = r.State

@@ -39,30 +39,26 @@ func (c *Client) keyOf(ctx context.Context, s *discovery.Skill, executionID stri
 // for each request.
 type sightings struct {
 	seen           bool // it has answered with a state of the run
-	status, result denials
+	status, result row  // of answers from one URL that deny the run (see [exchange.Denied])
 }
 
-// denials are the answers in a row, from one URL, that deny a run (see [exchange.Denied]).
-type denials struct {
+// row counts what happens in a row.
+type row struct {
 	count int
-	since time.Time // when the first one came
+	since time.Time // when it happened first
+}
+
+// add counts one. It reports whether there were so many at least, over so much time.
+func (r *row) add(least int, span time.Duration) bool {
+	if r.count++; r.count == 1 {
+		r.since = time.Now()
+	}
+	return r.count >= least && time.Since(r.since) >= span
 }
 
 // A run that was seen is lost after two denials at least confirmedAfter apart. Before, a provider may not know it everywhere yet: then it is lost
 // after as many denials, over as much time, as other failures end following.
 const confirmedAfter = 2 * time.Second
-
-// add counts a denial. It reports whether the run is lost.
-func (d *denials) add(seen bool) (lost bool) {
-	if d.count++; d.count == 1 {
-		d.since = time.Now()
-	}
-	least, span := maxPollFailures, maxPollTrouble
-	if seen {
-		least, span = 2, confirmedAfter
-	}
-	return d.count >= least && time.Since(d.since) >= span
-}
 
 // recall returns the sightings of a run. One that was just accepted has none: the provider may have used its execution id before.
 func (all *followers) recall(key run.Key, options *FollowOptions) sightings {

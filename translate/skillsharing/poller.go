@@ -26,9 +26,8 @@ type poller struct {
 	executionID string
 	phase       run.Phase
 	url         *url.URL
-	bareOutput  bool      // an object with only an output counts as a completed run
-	failures    int       // in a row
-	failing     time.Time // time of the first failure in the row
+	bareOutput  bool // an object with only an output counts as a completed run
+	failures    row
 	known       sightings
 	renewed     bool        // the credential was renewed since the last good answer
 	unsent      bool        // the newest request was not sent: a status is that of a token endpoint
@@ -116,12 +115,12 @@ func (p *poller) note(ctx context.Context, e *run.Failure) (again bool, trouble,
 	case e != nil:
 		again, final = p.failed(ctx, e)
 	case p.phase == run.PhaseResult: // the run has completed, so there must be a result soon
-		*p.denials() = denials{}
+		*p.denials() = row{}
 		e = unfollowable(p.phase, p.executionID, "its result URL says that it has not ended, although its status URL said that it has")
 		final = p.countFailure(e)
 	default:
-		p.failures, p.renewed = 0, false
-		p.known.seen, p.known.status = true, denials{}
+		p.failures, p.renewed = row{}, false
+		p.known.seen, p.known.status = true, row{}
 	}
 	return again, e, final
 }
@@ -131,7 +130,7 @@ func (p *poller) note(ctx context.Context, e *run.Failure) (again bool, trouble,
 func (p *poller) failed(ctx context.Context, e *run.Failure) (again bool, final *run.Failure) {
 	denied := !p.unsent && exchange.Denied(e)
 	if !denied {
-		*p.denials() = denials{}
+		*p.denials() = row{}
 	}
 	switch {
 	case p.rejected != nil && !p.renewed:
@@ -149,7 +148,11 @@ func (p *poller) failed(ctx context.Context, e *run.Failure) (again bool, final 
 		}
 		return false, e
 	case denied:
-		if p.denials().add(p.phase == run.PhasePoll && p.known.seen) {
+		least, span := maxPollFailures, maxPollTrouble
+		if p.phase == run.PhasePoll && p.known.seen {
+			least, span = 2, confirmedAfter
+		}
+		if p.denials().add(least, span) {
 			return false, e
 		}
 		e.Lost = false
@@ -162,7 +165,7 @@ func (p *poller) failed(ctx context.Context, e *run.Failure) (again bool, final 
 }
 
 // denials are those of the URL that is asked.
-func (p *poller) denials() *denials {
+func (p *poller) denials() *row {
 	if p.phase == run.PhaseResult {
 		return &p.known.result
 	}
@@ -180,10 +183,7 @@ func passing(e *run.Failure) *run.Failure {
 // countFailure counts a failure. It returns the failure if there were too many in a row for too
 // long, and nil otherwise.
 func (p *poller) countFailure(e *run.Failure) *run.Failure {
-	if p.failures++; p.failures == 1 {
-		p.failing = time.Now()
-	}
-	if p.failures >= maxPollFailures && time.Since(p.failing) >= maxPollTrouble {
+	if p.failures.add(maxPollFailures, maxPollTrouble) {
 		return e
 	}
 	return nil

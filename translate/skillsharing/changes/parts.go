@@ -8,7 +8,6 @@ import (
 	"errors"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -98,14 +97,12 @@ var numbers = json.UnmarshalFromFunc(func(dec *jsontext.Decoder, value *any) err
 	return err
 })
 
-// number returns the same value for 1 and 1.0. Numbers that a double may not have exactly, or whose reading may take long, are what is written.
+// number returns the same value for 1 and 1.0. Those with exponents are what is written: reading them may take long.
 func number(text jsontext.Value) any {
-	const exactDigits = 15
-	if len(text) > exactDigits || bytes.ContainsAny(text, "eE") {
-		return text.Clone()
+	if bytes.IndexByte(text, '.') >= 0 && !bytes.ContainsAny(text, "eE") {
+		text = bytes.TrimRight(bytes.TrimRight(text, "0"), ".")
 	}
-	double, _ := strconv.ParseFloat(string(text), 64) // it is a number
-	return double
+	return text.Clone()
 }
 
 // Keywords of JSON Schema: their members are names and not keywords, the order of their values does not matter, and their values are data.

@@ -31,7 +31,7 @@ func TestParseDescriptor(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &document.Descriptor{
-		Protocol:       document.ProtocolVersion{Version: "1.0.0"},
+		Protocol:       document.ProtocolVersion{Version: "1.0.0", ChangelogURL: "https://example.com/changelog"},
 		ID:             "acme/forecast",
 		Name:           "Forecast",
 		Version:        "2.1.0",

@@ -112,10 +112,8 @@ func (l *Limits) ParseRegistry(doc []byte) (*Index, error) {
 // entries reads the entries of an index, or of a registry's answer, in a valid text.
 func entries(list []any, doc []byte, path string, unique bool) *Index {
 	texts := jsontext.Value(bytes.TrimSpace(doc))
-	for name, value := range jsonrpc.Members(texts) { // of an object
-		if string(jsonrpc.Unquote(name)) == "skills" {
-			texts = value
-		}
+	if texts.Kind() == '{' {
+		texts = jsonrpc.ValueOf(texts, "skills")
 	}
 	items := slices.Collect(jsonrpc.Items(texts))
 	return Entries(list, path, "id", unique, func(i int) (entry IndexEntry, flaws []run.Violation) {

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/strictjson"
 )
 
 // AnswerBudget limits the memory of answers: of calls that are answered together, and of all calls.
@@ -108,21 +108,12 @@ func (s *Sender) noRoom(a *Answer, about document.Asked) *run.Failure {
 
 // begunID returns the execution id in the beginning of an InvocationResponse; empty: there is none.
 func begunID(body []byte) string {
-	d := strictjson.BorrowDecoder(document.WithoutBOM(body), true)
-	defer d.GiveBack()
-	if d.Kind() != '{' {
+	value := jsonrpc.ValueOf(document.WithoutBOM(body), "execution_id")
+	if !value.IsValid() { // it may be cut
 		return ""
 	}
-	d.Bracket()
-	for d.More() {
-		isID := string(d.Value()) == `"execution_id"`
-		value := d.Value()
-		if isID {
-			if id, ok := document.Text(value); ok && len(id) <= document.MaxExecutionID {
-				return id
-			}
-			return ""
-		}
+	if id, ok := document.Text(value); ok && len(id) <= document.MaxExecutionID {
+		return id
 	}
 	return ""
 }
