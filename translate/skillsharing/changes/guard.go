@@ -13,6 +13,7 @@ import (
 	"weak"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/share"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
@@ -111,12 +112,7 @@ func (g *Guard) skill(id string) *skill {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if s = g.known[g.key(id)]; s == nil {
-		for other := range g.known {
-			if len(g.known) < maxSkills {
-				break
-			}
-			delete(g.known, other)
-		}
+		share.MakeRoom(g.known, maxSkills)
 		s = new(skill)
 		g.known[g.key(id)] = s
 	}

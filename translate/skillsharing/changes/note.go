@@ -3,6 +3,7 @@ package changes
 import (
 	"weak"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/share"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 )
 
@@ -42,12 +43,7 @@ func (g *Guard) takeOver(now *asked, names discovery.Names) (before *asked) {
 		if other := g.owned[name]; other != nil && other.key != now.key {
 			before = other
 		}
-		for other := range g.owned {
-			if len(g.owned) < 2*maxSkills {
-				break
-			}
-			delete(g.owned, other)
-		}
+		share.MakeRoom(g.owned, 2*maxSkills)
 		g.owned[name] = now
 	}
 	return before

@@ -29,7 +29,7 @@ func (r *Reader) document(ctx context.Context, of wanted, parse func(*cache.Resp
 		atOnce, shares = r.Limits.Reads, sharesOf(u, id)
 	}
 	m := &r.constant().misses
-	l := &lookup{id: id} // used only if the cache makes a request for this call
+	l := &lookup{Reader: r, phase: kind.phase(), first: u, id: id} // used only if the cache makes a request for this call
 	release := hold(ctx)
 	doc, err := r.Cache.Get(ctx, cache.Request{
 		Group: r.Partition, AtOnce: atOnce, Shares: shares,
@@ -44,14 +44,14 @@ func (r *Reader) document(ctx context.Context, of wanted, parse func(*cache.Resp
 		Fetch: func(ctx context.Context, conditions http.Header) (*cache.Response, error) {
 			known, _ := r.peek(&of.address)
 			ofOther := known != nil && isOther(known.Value, id)
-			l.kept, l.redirects = known != nil && !ofOther, len(l.requests) // it may be the second fetch, if the first answer could not be used
-			l.how = outcomeFailure                                          // also after a panic
+			l.kept, l.redirects = known != nil && !ofOther, len(l.requests)
+			l.how = outcomeFailure // also after a panic
 			header := exchange.SharedHeader.Clone()
 			if r.Site && kind == descriptorDocument {
 				header["Accept"] = []string{"text/markdown, application/gzip, application/zip, */*;q=0.5"}
 			}
 			maps.Copy(header, conditions)
-			response, err := (&retrieval{Reader: r, phase: kind.phase(), first: u, lookup: l}).get(ctx, header)
+			response, err := l.get(ctx, header)
 			switch {
 			case errors.Is(err, context.Canceled):
 				l.how = outcomeNone
@@ -107,17 +107,6 @@ func timeIsUp(ctx context.Context) bool {
 // documentCost estimates the memory that a parsed document takes, in bytes, with what is made of a descriptor later (see
 // [document.Descriptor.Rendering]).
 func documentCost(body []byte) int64 { return 2<<10 + 4*int64(len(body)) }
-
-// lookup counts the requests that reading one document takes.
-type lookup struct {
-	large bool // this look-up has a slot for large documents
-
-	id        string    // of the expected skill; empty: any
-	kept      bool      // the cache has the document from this URL
-	requests  []request // to hosts that are not the source's own
-	redirects int       // how many of them were answered with redirects
-	how       outcome   // of the last of them
-}
 
 // isOther reports whether a document is the descriptor of another skill than the expected one.
 func isOther(value any, id string) bool {

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/share"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
@@ -167,12 +168,7 @@ func (m *misses) mark(url uint64, now time.Time) {
 	if d.times > 1 {
 		d.until = now.Add(min(time.Second<<min(d.times-2, 20), maxPause))
 	}
-	for other := range m.failed {
-		if len(m.failed) < maxFailedURLs {
-			break
-		}
-		delete(m.failed, other)
-	}
+	share.MakeRoom(m.failed, maxFailedURLs)
 	if m.failed == nil {
 		m.failed = map[uint64]failedURL{}
 	}

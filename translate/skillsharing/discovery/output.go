@@ -19,34 +19,28 @@ import (
 // outputName is the name under which an output is checked.
 const outputName = "output"
 
-// output is the schema of a skill's output, which is compiled when it is needed first.
-type output struct {
-	limits  *document.Limits
-	compile sync.Once
-	checked *inputs.Inputs // has the output as its only input; nil: there is no schema that the bridge can apply
-}
-
-// compiled returns the compiled schema; nil: there is none, or none that the bridge can apply. An invalid one does not make the
-// descriptor invalid (section 5.6), since outputs are the provider's own.
-func (o *output) compiled(text jsontext.Value) *inputs.Inputs {
-	o.compile.Do(func() {
-		if text.Kind() != '{' {
-			return
-		}
+// newOutput returns the compiled schema of an output when it is needed first; nil: there is none, or none that the bridge can apply. An invalid one does
+// not make the descriptor invalid (section 5.6), since outputs are the provider's own.
+func newOutput(l *document.Limits, text jsontext.Value) func() *inputs.Inputs {
+	if text.Kind() != '{' {
+		return func() *inputs.Inputs { return nil }
+	}
+	return sync.OnceValue(func() *inputs.Inputs {
 		value, flaw := jsonvalue.Read(text, schema.ArgumentBounds)
 		if flaw != nil {
-			return
+			return nil
 		}
-		if checked, flaws := inputs.New(o.limits, []document.Parameter{{Name: outputName, Schema: text}}, []any{value}); len(flaws) == 0 {
-			o.checked = checked
+		checked, flaws := inputs.New(l, []document.Parameter{{Name: outputName, Schema: text}}, []any{value})
+		if len(flaws) > 0 {
+			return nil
 		}
+		return checked
 	})
-	return o.checked
 }
 
 // OutputSchema returns the JSON Schema of the output; nil: the descriptor has none that the bridge can apply. s may be nil.
 func (s *Skill) OutputSchema() jsontext.Value {
-	if s == nil || s.output.compiled(s.Output.Schema) == nil {
+	if s == nil || s.output() == nil {
 		return nil
 	}
 	return s.Output.Schema
@@ -55,7 +49,7 @@ func (s *Skill) OutputSchema() jsontext.Value {
 // CheckOutput checks an output by the schema of the descriptor. It returns nil if the output is valid, or if there is no schema. checks
 // counts the work, as in [Skill.CheckInputs].
 func (s *Skill) CheckOutput(ctx context.Context, principal string, output jsontext.Value, checks *inputs.Checks) *run.Failure {
-	of := s.output.compiled(s.Output.Schema)
+	of := s.output()
 	if of == nil {
 		return nil
 	}

@@ -215,7 +215,9 @@ func (r *Reader) SkillDocument(ctx context.Context, at Location, id string, name
 func (r *Reader) Read(ctx context.Context, u *url.URL) (*cache.Response, *run.Failure) {
 	ctx, cancel := context.WithTimeout(ctx, discoveryTimeout)
 	defer cancel()
-	response, err := (&retrieval{Reader: r, phase: run.PhaseDescriptor, first: u}).get(ctx, exchange.SharedHeader)
+	l := &lookup{Reader: r, phase: run.PhaseDescriptor, first: u}
+	defer func() { r.constant().misses.end(l.requests, l.redirects, outcomeUnsent) }() // they are not counted
+	response, err := l.get(ctx, exchange.SharedHeader)
 	if err == nil && response.StatusCode != http.StatusOK {
 		err = &cache.StatusError{StatusCode: response.StatusCode, Header: response.Header, Body: response.Body}
 	}

@@ -18,22 +18,30 @@ import (
 // maxRedirects bounds the redirects on the way to a document.
 const maxRedirects = 3
 
-// retrieval gets one document and follows redirects. It checks each URL. It sends the credential to
-// the first host only. After a redirect to another host, it does not send the credential any more,
+// lookup reads one document and follows redirects. It checks each URL, and counts the requests to hosts that are not the source's own. It sends the
+// credential to the first host only. After a redirect to another host, it does not send the credential any more,
 // even if that host redirects back, because the other host has chosen the URL.
-type retrieval struct {
+type lookup struct {
 	*Reader
-	phase   run.Phase
-	first   *url.URL
-	lookup  *lookup  // counts the requests; nil: they are not counted
+	phase run.Phase
+	first *url.URL
+	id    string // of the expected skill; empty: any
+	kept  bool   // the cache has the document from this URL
+	large bool   // this look-up has a slot for large documents
+
+	requests  []request // to hosts that are not the source's own
+	redirects int       // how many of them were answered with redirects
+	how       outcome   // of the last of them
+
 	left    bool     // a redirect has led to another host
 	renewed bool     // the credential has been renewed
 	via     []string // URLs of the redirects, without the first URL and the last one
 }
 
 // get returns the first answer that is not a redirect.
-func (t *retrieval) get(ctx context.Context, header http.Header) (*cache.Response, error) {
+func (t *lookup) get(ctx context.Context, header http.Header) (*cache.Response, error) {
 	u := t.first
+	t.left, t.renewed, t.via = false, false, nil // it may be the second time, if the first answer could not be used
 	for hop := 0; ; hop++ {
 		a, err := t.ask(ctx, u, header, hop == 0)
 		if err != nil {
@@ -56,9 +64,7 @@ func (t *retrieval) get(ctx context.Context, header http.Header) (*cache.Respons
 		if u.Scheme == "https" && next.Scheme == "http" {
 			return nil, redirectError(t.phase, a.Status, "it is redirected from https to http")
 		}
-		if t.lookup != nil {
-			t.lookup.redirects = len(t.lookup.requests)
-		}
+		t.redirects = len(t.requests)
 		if hop > 0 {
 			t.via = append(t.via, u.String())
 		}
@@ -68,7 +74,7 @@ func (t *retrieval) get(ctx context.Context, header http.Header) (*cache.Respons
 }
 
 // ask sends one request. If the provider refuses the credential, ask renews it and sends the request again.
-func (t *retrieval) ask(ctx context.Context, u *url.URL, header http.Header, first bool) (*exchange.Answer, error) {
+func (t *lookup) ask(ctx context.Context, u *url.URL, header http.Header, first bool) (*exchange.Answer, error) {
 	for {
 		if e := t.Permitted(ctx, u, t.phase); e != nil {
 			return nil, e
@@ -81,9 +87,7 @@ func (t *retrieval) ask(ctx context.Context, u *url.URL, header http.Header, fir
 			who = exchange.Identity{}
 		}
 		req := t.NewRequest(ctx, t.phase, http.MethodGet, u, who, header.Clone(), nil)
-		if t.lookup != nil {
-			req.AdmitLarge = t.admitLarge
-		}
+		req.AdmitLarge = t.admitLarge
 		authenticated := t.DiscoveryCredentials != nil && !t.left && t.AllowedHosts.Includes(u)
 		if authenticated {
 			if err := t.DiscoveryCredentials.Authenticate(ctx, t.Authentication(ctx, nil, &req.Request, nil)); err != nil {
@@ -94,9 +98,9 @@ func (t *retrieval) ask(ctx context.Context, u *url.URL, header http.Header, fir
 		if err != nil {
 			_, open := errors.AsType[*exchange.CircuitOpenError](err)
 			if _, away := t.away(u); away && (open || exchange.Refusal(err) != nil) { // it was not sent
-				last := len(t.lookup.requests) - 1
-				t.constant().misses.end(t.lookup.requests[last:], 0, outcomeUnsent)
-				t.lookup.requests = t.lookup.requests[:last]
+				last := len(t.requests) - 1
+				t.constant().misses.end(t.requests[last:], 0, outcomeUnsent)
+				t.requests = t.requests[:last]
 			}
 			return nil, err
 		}
@@ -115,7 +119,7 @@ func (t *retrieval) ask(ctx context.Context, u *url.URL, header http.Header, fir
 
 // credentialError returns the error for a credential that can't be applied. If the context has ended, the
 // cause is not the credential.
-func (t *retrieval) credentialError(ctx context.Context, err error) error {
+func (t *lookup) credentialError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return err
 	}
@@ -123,8 +127,8 @@ func (t *retrieval) credentialError(ctx context.Context, err error) error {
 }
 
 // away returns the host of a URL if the operator has neither configured nor trusted it.
-func (t *retrieval) away(u *url.URL) (host credential.Authority, away bool) {
-	if t.lookup == nil || t.AllowedHosts.Includes(u) || sameAuthority(u, t.Origin) {
+func (t *lookup) away(u *url.URL) (host credential.Authority, away bool) {
+	if t.AllowedHosts.Includes(u) || sameAuthority(u, t.Origin) {
 		return credential.Authority{}, false
 	}
 	host, err := credential.AuthorityOf(u)
@@ -134,14 +138,14 @@ func (t *retrieval) away(u *url.URL) (host credential.Authority, away bool) {
 // admit checks whether a URL may be requested, and counts the request. Only the first URL of a look-up
 // can have a document in the cache. The URLs are counted separately for each skill, so that a wrong
 // index entry with the descriptor URL of another skill does not affect that skill.
-func (t *retrieval) admit(u *url.URL, first bool) *run.Failure {
+func (t *lookup) admit(u *url.URL, first bool) *run.Failure {
 	host, away := t.away(u)
 	if !away {
 		return nil
 	}
-	r, pause := t.constant().misses.begin(host, publisherOf(t.lookup.id), u.String()+"#"+t.lookup.id, first && t.lookup.kept)
+	r, pause := t.constant().misses.begin(host, publisherOf(t.id), u.String()+"#"+t.id, first && t.kept)
 	if pause == 0 {
-		t.lookup.requests = append(t.lookup.requests, r)
+		t.requests = append(t.requests, r)
 		return nil
 	}
 	return &run.Failure{
@@ -159,14 +163,14 @@ const maxLarge = 2
 
 // admitLarge waits for a slot for a document that turns out to be large. The slot is released
 // when the context of the fetch ends, which is after the document was parsed.
-func (t *retrieval) admitLarge(ctx context.Context) error {
-	if t.lookup.large {
+func (t *lookup) admitLarge(ctx context.Context) error {
+	if t.large {
 		return nil
 	}
 	slots := t.constant().large[t.phase]
 	select {
 	case slots <- struct{}{}:
-		t.lookup.large = true
+		t.large = true
 		context.AfterFunc(ctx, func() { <-slots })
 		return nil
 	case <-ctx.Done():

@@ -39,7 +39,7 @@ type Skill struct {
 	InvokeURL *url.URL
 	URLs      []*url.URL // the endpoint, and the status and result URLs if they are on other hosts
 	inputs    *inputs.Inputs
-	output    output
+	output    func() *inputs.Inputs // has the output as its only input
 	// Polled is the key of the skill's polling budget: the canonical host and port of the status URL or, if there is
 	// none, of the result URL. If the descriptor comes from another host, the key begins with that host, so that such
 	// skills have a separate budget. Empty: runs can't be followed.
@@ -80,8 +80,8 @@ func newSkill(l *document.Limits, text []byte, source *url.URL, way ...*url.URL)
 		return nil, err
 	}
 	s := &Skill{Descriptor: d, Document: bytes.Clone(text), URL: source, inputs: checked}
-	s.output.limits = l
 	d.Output.Schema = modern.Text(d.Output.Schema)
+	s.output = newOutput(l, d.Output.Schema)
 	if s.InvokeURL, err = document.ParseEndpointURL(d.Endpoint.URL); err != nil {
 		return nil, invalidURL("/endpoint/url", err)
 	}

@@ -68,7 +68,9 @@ func (s *Sender) Judge(a *Answer, about document.Asked) (*document.Response, *ru
 		e.Limit = &run.Limit{Name: "output_size", Max: most}
 		return nil, e
 	}
-	r.Output = s.scrubOutput(r.Output)
+	if r.Output != nil {
+		r.Output = s.secrets().ScrubOutput(r.Output)
+	}
 	r.RetryAfter, r.Warnings, r.HTTPStatus = RetryAfter(a.Header), warnings, a.Status
 	return r, nil
 }

@@ -24,7 +24,7 @@ func JudgeWithSecret(secret, body string) (*document.Response, *run.Failure) {
 
 // ScrubOutput is an output without a secret.
 func ScrubOutput(output jsontext.Value, secret string) jsontext.Value {
-	return (&Sender{Credentials: onlySecret(secret)}).scrubOutput(output)
+	return (&Sender{Credentials: onlySecret(secret)}).secrets().ScrubOutput(output)
 }
 
 // onlySecret are credentials that do nothing.

@@ -3,8 +3,6 @@ package exchange
 import (
 	"errors"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 )
@@ -25,14 +23,6 @@ func (s *Sender) scrubbed(err error) error { return errors.New(s.ScrubText(err.E
 
 // ScrubFailure removes configured secrets from a failure.
 func (s *Sender) ScrubFailure(e *run.Failure) { s.secrets().ScrubFailure(e) }
-
-// scrubOutput removes configured secrets from the output of a run.
-func (s *Sender) scrubOutput(output jsontext.Value) jsontext.Value {
-	if output == nil {
-		return nil
-	}
-	return s.secrets().ScrubOutput(output)
-}
 
 // RepeatsSecret reports whether a document contains a credential, which every
 // caller could read there.
