@@ -157,14 +157,9 @@ func (w *words) add(key string, now *discovery.Words, r *Record) {
 
 // wordsOf returns the words of a record. Its descriptor was valid when it was stored.
 func wordsOf(r *Record) *discovery.Words {
-	var d struct {
-		Name        string   `json:"name"`
-		Version     string   `json:"version"`
-		Description string   `json:"description"`
-		Tags        []string `json:"tags"`
-	}
-	_ = json.Unmarshal(r.Document, &d) // otherwise there are no words, and the skill can't be called
-	return &discovery.Words{Name: d.Name, Version: d.Version, Description: d.Description, Tags: d.Tags}
+	w := new(discovery.Words)
+	_ = json.Unmarshal(r.Document, w) // otherwise there are no words, and the skill can't be called
+	return w
 }
 
 // unknownList returns the failure of a list whose words are not known.

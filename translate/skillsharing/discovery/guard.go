@@ -32,8 +32,10 @@ type Names [2]string
 
 // Words are what lists show of a skill, and what searches compare.
 type Words struct {
-	Name, Version, Description string
-	Tags                       []string
+	Name        string   `json:"name"`
+	Version     string   `json:"version"`
+	Description string   `json:"description"`
+	Tags        []string `json:"tags"`
 }
 
 // NewWords returns the words of a descriptor.

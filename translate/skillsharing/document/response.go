@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
@@ -176,22 +175,11 @@ func (m *Members) RunError() *RunError {
 	if m.failure.Kind() != '{' {
 		return e
 	}
-	var parts struct {
-		Code    jsontext.Value `json:"code"`
-		Message jsontext.Value `json:"message"`
-		Details jsontext.Value `json:"details"`
-		Retry   jsontext.Value `json:"retry"`
-	}
-	if err := json.Unmarshal(m.failure, &parts); err != nil {
-		return e
-	}
-	e.Code, _ = Text(parts.Code)
-	e.Message, _ = Text(parts.Message)
-	if parts.Details.Kind() != 'n' {
-		e.Details = parts.Details
-	}
-	if parts.Retry.Kind() == '{' && len(parts.Retry) <= maxRetry {
-		e.Retry = parts.Retry
+	e.Code, _ = Text(jsonrpc.ValueOf(m.failure, "code"))
+	e.Message, _ = Text(jsonrpc.ValueOf(m.failure, "message"))
+	e.Details = jsonrpc.ValueOf(m.failure, "details").Clone() // the whole answer would stay in memory
+	if retry := jsonrpc.ValueOf(m.failure, "retry"); retry.Kind() == '{' && len(retry) <= maxRetry {
+		e.Retry = retry.Clone()
 	}
 	return e
 }
@@ -221,21 +209,15 @@ func StateOf(status jsontext.Value) run.State {
 // elapsed returns how long a run took by the provider's clock; 0: the
 // timestamps are missing or contradictory.
 func elapsed(timestamps jsontext.Value) time.Duration {
-	var created, completed time.Time
-	for name, value := range jsonrpc.Members(timestamps) {
-		switch {
-		case value.Kind() != '"':
-		case string(name) == `"created_at"`:
-			_ = created.UnmarshalText(jsonrpc.Unquote(value)) // or it stays zero
-		case string(name) == `"completed_at"`:
-			_ = completed.UnmarshalText(jsonrpc.Unquote(value)) // as above
+	at := func(name string) (t time.Time) {
+		if text, ok := Text(jsonrpc.ValueOf(timestamps, name)); ok {
+			_ = t.UnmarshalText([]byte(text)) // or it stays zero
 		}
+		return t
 	}
-	if created.IsZero() || completed.IsZero() {
-		return 0
-	}
+	created, completed := at("created_at"), at("completed_at")
 	took := completed.Sub(created)
-	if took < 0 || took > longestRun {
+	if created.IsZero() || completed.IsZero() || took < 0 || took > longestRun {
 		return 0
 	}
 	return took

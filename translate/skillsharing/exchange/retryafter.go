@@ -6,9 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
@@ -17,19 +15,10 @@ import (
 // neither does.
 func SuggestedDelay(f *run.Failure) time.Duration {
 	retry := f.ProviderSaid().Retry
-	switch {
-	case retry == nil && f.Retry != nil:
+	if retry == nil && f.Retry != nil {
 		return f.Retry.After
-	case retry.Kind() != '{':
-		return 0
 	}
-	var r struct {
-		Delay jsontext.Value `json:"suggested_delay_ms"`
-	}
-	if err := json.Unmarshal(retry, &r, jsontext.AllowDuplicateNames(true)); err != nil || r.Delay.Kind() != '0' {
-		return 0
-	}
-	ms, err := strconv.ParseFloat(string(r.Delay), 64)
+	ms, err := strconv.ParseFloat(string(jsonrpc.ValueOf(retry, "suggested_delay_ms")), 64)
 	if err != nil {
 		return 0
 	}

@@ -15,13 +15,16 @@ type TypeSet uint8
 
 // The types, in the order of TypeNames.
 const (
-	typeNull TypeSet = 1 << iota
-	typeBoolean
+	TypeNull TypeSet = 1 << iota
+	TypeBoolean
 	TypeInteger
 	TypeNumber
-	typeString
-	typeArray
-	typeObject
+	TypeString
+	TypeArray
+	TypeObject
+
+	Numbers   = TypeInteger | TypeNumber
+	EveryType = TypeNull | TypeBoolean | Numbers | TypeString | TypeArray | TypeObject
 )
 
 // TypeNames are the names of the types, in the order of their bits.

@@ -11,33 +11,13 @@ import (
 
 // Acceptor recognizes values that a schema certainly accepts. It is immutable and safe for concurrent use.
 type Acceptor struct {
-	kinds  kinds               // of values that it may accept
+	// kinds are the types of values that it may accept. A number with a fraction can be an integer, such as 1.0: the library decides.
+	kinds  jsonvalue.TypeSet
 	only   map[string]struct{} // texts of the scalars that enum or const allow; nil: all
 	text   *length
 	number *bounds
 	array  *items
 	object *members
-}
-
-// kinds is a set of kinds of JSON values.
-type kinds uint8
-
-const (
-	null kinds = 1 << iota
-	boolean
-	integer
-	fraction // a number with a fraction or an exponent
-	text
-	array
-	object
-
-	numbers = integer | fraction
-	every   = null | boolean | numbers | text | array | object
-)
-
-// kindsOf has the kinds of the types of JSON Schema. A number with a fraction can be an integer, such as 1.0: the library decides.
-var kindsOf = map[string]kinds{
-	"null": null, "boolean": boolean, "integer": integer, "number": numbers, "string": text, "array": array, "object": object,
 }
 
 // length bounds the characters of a string.
@@ -99,7 +79,7 @@ const maxNamed = 64
 const unbounded = int(^uint(0) >> 1)
 
 var (
-	anything = &Acceptor{kinds: every}
+	anything = &Acceptor{kinds: jsonvalue.EveryType}
 	nothing  = &Acceptor{}
 )
 
@@ -111,12 +91,13 @@ func New(s *jsonschema.Schema) *Acceptor {
 	case s.Bool != nil || !onlyUsual(s):
 		return nothing
 	}
-	a := &Acceptor{kinds: every}
+	a := &Acceptor{kinds: jsonvalue.EveryType}
 	if s.Types != nil && !s.Types.IsEmpty() {
 		a.kinds = 0
 		for _, name := range s.Types.ToStrings() {
-			a.kinds |= kindsOf[name]
+			a.kinds |= jsonvalue.TypesNamed(name)
 		}
+		a.kinds = a.kinds.Common(jsonvalue.EveryType)
 	}
 	a.values(s)
 	a.length(s)
@@ -144,17 +125,17 @@ func (a *Acceptor) values(s *jsonschema.Schema) {
 		return
 	}
 	a.only = make(map[string]struct{}, len(list))
-	allowed := kinds(0)
+	allowed := jsonvalue.TypeSet(0)
 	for _, v := range list {
 		switch v.(type) {
 		case nil:
-			allowed |= null
+			allowed |= jsonvalue.TypeNull
 		case bool:
-			allowed |= boolean
+			allowed |= jsonvalue.TypeBoolean
 		case string:
-			allowed |= text
+			allowed |= jsonvalue.TypeString
 		case jsonvalue.Number:
-			allowed |= numbers
+			allowed |= jsonvalue.Numbers
 		default:
 			continue
 		}
@@ -166,14 +147,14 @@ func (a *Acceptor) values(s *jsonschema.Schema) {
 func (a *Acceptor) length(s *jsonschema.Schema) {
 	switch {
 	case s.Pattern != nil || s.ContentEncoding != nil || s.ContentMediaType != nil || s.ContentSchema != nil:
-		a.kinds &^= text
+		a.kinds &^= jsonvalue.TypeString
 	case s.MinLength != nil || s.MaxLength != nil:
 		a.text = &length{least: valueOr(s.MinLength, 0), most: valueOr(s.MaxLength, unbounded)}
 	}
 }
 
 func (a *Acceptor) bounds(s *jsonschema.Schema) {
-	if a.kinds&numbers == 0 || s.Minimum == nil && s.Maximum == nil && s.ExclusiveMinimum == nil && s.ExclusiveMaximum == nil && s.MultipleOf == nil {
+	if a.kinds&jsonvalue.Numbers == 0 || s.Minimum == nil && s.Maximum == nil && s.ExclusiveMinimum == nil && s.ExclusiveMaximum == nil && s.MultipleOf == nil {
 		return
 	}
 	a.number = new(bounds)
@@ -183,20 +164,20 @@ func (a *Acceptor) bounds(s *jsonschema.Schema) {
 		}
 	}
 	if s.MultipleOf != nil {
-		a.kinds &^= fraction
+		a.kinds &^= jsonvalue.TypeNumber
 		if m := s.MultipleOf; m.IsInt() && m.Num().IsInt64() && m.Sign() > 0 {
 			a.number.divisor = m.Num().Int64()
 		} else {
-			a.kinds &^= numbers
+			a.kinds &^= jsonvalue.Numbers
 		}
 	}
 }
 
 func (a *Acceptor) items(s *jsonschema.Schema) {
 	if s.UniqueItems || s.Contains != nil || s.UnevaluatedItems != nil || s.Items != nil || s.AdditionalItems != nil { // the last two are of older drafts
-		a.kinds &^= array
+		a.kinds &^= jsonvalue.TypeArray
 	}
-	if a.kinds&array == 0 || s.PrefixItems == nil && s.Items2020 == nil && s.MinItems == nil && s.MaxItems == nil {
+	if a.kinds&jsonvalue.TypeArray == 0 || s.PrefixItems == nil && s.Items2020 == nil && s.MinItems == nil && s.MaxItems == nil {
 		return
 	}
 	a.array = &items{least: valueOr(s.MinItems, 0), most: valueOr(s.MaxItems, unbounded), rest: anything}
@@ -211,9 +192,9 @@ func (a *Acceptor) items(s *jsonschema.Schema) {
 func (a *Acceptor) members(s *jsonschema.Schema) {
 	if s.PropertyNames != nil || len(s.PatternProperties) > 0 || len(s.Dependencies) > 0 || len(s.DependentRequired) > 0 ||
 		len(s.DependentSchemas) > 0 || s.UnevaluatedProperties != nil || len(s.Properties)+len(s.Required) > maxNamed {
-		a.kinds &^= object
+		a.kinds &^= jsonvalue.TypeObject
 	}
-	if a.kinds&object == 0 || len(s.Properties) == 0 && len(s.Required) == 0 && s.AdditionalProperties == nil && s.MinProperties == nil && s.MaxProperties == nil {
+	if a.kinds&jsonvalue.TypeObject == 0 || len(s.Properties) == 0 && len(s.Required) == 0 && s.AdditionalProperties == nil && s.MinProperties == nil && s.MaxProperties == nil {
 		return
 	}
 	m := &members{least: valueOr(s.MinProperties, 0), most: valueOr(s.MaxProperties, unbounded), others: anything}

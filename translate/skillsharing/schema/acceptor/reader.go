@@ -3,6 +3,7 @@ package acceptor
 import (
 	"math"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/strictjson"
 )
 
@@ -51,19 +52,19 @@ func (a *Acceptor) value(r *reader) bool {
 	var isAccepted bool
 	switch c := r.text[r.at]; c {
 	case '{':
-		return a.kinds&object != 0 && a.acceptsObject(r)
+		return a.kinds&jsonvalue.TypeObject != 0 && a.acceptsObject(r)
 	case '[':
-		return a.kinds&array != 0 && a.acceptsArray(r)
+		return a.kinds&jsonvalue.TypeArray != 0 && a.acceptsArray(r)
 	case '"':
-		isAccepted = a.kinds&text != 0 && a.acceptsText(r)
+		isAccepted = a.kinds&jsonvalue.TypeString != 0 && a.acceptsText(r)
 	case 't':
-		isAccepted = a.kinds&boolean != 0 && r.literal("true")
+		isAccepted = a.kinds&jsonvalue.TypeBoolean != 0 && r.literal("true")
 	case 'f':
-		isAccepted = a.kinds&boolean != 0 && r.literal("false")
+		isAccepted = a.kinds&jsonvalue.TypeBoolean != 0 && r.literal("false")
 	case 'n':
-		isAccepted = a.kinds&null != 0 && r.literal("null")
+		isAccepted = a.kinds&jsonvalue.TypeNull != 0 && r.literal("null")
 	default:
-		isAccepted = a.kinds&numbers != 0 && a.acceptsNumber(r)
+		isAccepted = a.kinds&jsonvalue.Numbers != 0 && a.acceptsNumber(r)
 	}
 	if isAccepted && a.only != nil {
 		_, isAccepted = a.only[string(r.text[start:r.at])]
@@ -249,16 +250,16 @@ func (r *reader) member() (called name, isPlain bool) {
 }
 
 // number reads a number. The kind is 0 if it is not a number, or is left to the library.
-func (r *reader) number() (raw []byte, kind kinds) {
+func (r *reader) number() (raw []byte, kind jsonvalue.TypeSet) {
 	end, exponent, isInteger := strictjson.Number(r.text, r.at)
 	if end == 0 || end-r.at > maxNumber || exponent > 2 { // a larger exponent may be beyond the doubles
 		return nil, 0
 	}
 	raw, r.at = r.text[r.at:end], end
 	if isInteger {
-		return raw, integer
+		return raw, jsonvalue.TypeInteger
 	}
-	return raw, fraction
+	return raw, jsonvalue.TypeNumber
 }
 
 // string reads a string. It returns what is between the quotes, and the number of characters; negative: the string is invalid. The string
