@@ -59,6 +59,9 @@ var failing = Backoff{Initial: 500 * time.Millisecond, Longest: 5 * time.Second}
 // Until sets the deadline; zero: none.
 func (r *Run) Until(deadline time.Time) { r.deadline = deadline }
 
+// Deadline returns the deadline; zero: there is none.
+func (r *Run) Deadline() time.Time { return r.deadline }
+
 // Later is Next without a deadline, for a caller that polls later itself.
 func (r *Run) Later(atLeast time.Duration) time.Duration {
 	p := r.progress(atLeast)

@@ -42,7 +42,9 @@ type follower struct {
 func newFollower(c *Client, s *discovery.Skill, options *FollowOptions, w *watcher) *follower {
 	key := c.keyOf(w.ctx, s, options.ExecutionID)
 	known := c.followers.recall(key, options)
-	return &follower{key: key, poller: poller{client: c, skill: s, executionID: options.ExecutionID, known: known}, asking: w, schedule: schedule{deadline: w.end()}}
+	f := &follower{key: key, poller: poller{client: c, skill: s, executionID: options.ExecutionID, known: known}, asking: w}
+	f.schedule.run.Until(w.end())
+	return f
 }
 
 // begin schedules the first request. It is called before other watchers can join.
@@ -51,7 +53,7 @@ func (f *follower) begin(options *FollowOptions) {
 	f.poller.bareOutput = s.Endpoint.StatusURL == ""
 	f.failure = f.poller.seek(run.PhasePoll, cmp.Or(s.Endpoint.StatusURL, s.Endpoint.ResultURL))
 	now := time.Now()
-	f.schedule.run = c.Polling.planFor(c, s, options, f.schedule.deadline)
+	f.schedule.run = c.Polling.planFor(c, s, options, f.schedule.run.Deadline())
 	if options.Resumed {
 		if at := options.earliest(now); at.After(now) {
 			f.mustAsk, f.known, f.schedule.earliest, f.schedule.due = false, run.Working, at, at
@@ -73,7 +75,7 @@ func (f *follower) seekResult(completed *document.Response) {
 	last.known.seen, last.known.status = true, row{}
 	f.poller = poller{client: last.client, skill: last.skill, executionID: last.executionID, known: last.known, bareOutput: true}
 	f.failure = f.poller.seek(run.PhaseResult, f.poller.skill.Endpoint.ResultURL)
-	f.schedule = schedule{run: polling.Start(resultDelays, nil, time.Now(), f.schedule.deadline), deadline: f.schedule.deadline}
+	f.schedule = schedule{run: polling.Start(resultDelays, nil, time.Now(), f.schedule.run.Deadline())}
 	f.known, f.trouble = run.Working, nil // until there is an output
 }
 
@@ -86,8 +88,8 @@ func (f *follower) enter(w *watcher) (asks bool) {
 		w.woken = make(chan struct{}, 1)
 		f.waiting.Push(w)
 	}
-	if end := w.end(); asks || later(end, f.schedule.deadline) {
-		f.schedule.until(end)
+	if end := w.end(); asks || later(end, f.schedule.run.Deadline()) {
+		f.schedule.run.Until(end)
 	}
 	return asks
 }
@@ -194,7 +196,7 @@ func (f *follower) passOn(from *watcher) bool {
 	case f.response != nil, f.failure != nil:
 	case f.waiting.Len() > 0:
 		f.asking = f.waiting.Pop()
-		f.schedule.until(f.asking.end())
+		f.schedule.run.Until(f.asking.end())
 		f.asking.wake()
 		return true
 	case f.looking > 0: // the next watcher that comes back or joins asks

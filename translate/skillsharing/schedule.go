@@ -9,17 +9,10 @@ import (
 
 // schedule says when the next request about a run is due.
 type schedule struct {
-	run      polling.Run
-	deadline time.Time // of the watcher that stays longest; zero: there is none
-	never    bool      // there is no request before the deadline
-	due      time.Time // otherwise: when the next request is due
-	earliest time.Time // no request may be made before this time; zero: any time
-}
-
-// until changes the deadline.
-func (s *schedule) until(end time.Time) {
-	s.deadline = end
-	s.run.Until(end)
+	run      polling.Run // its deadline is that of the watcher that stays longest
+	never    bool        // there is no request before the deadline
+	due      time.Time   // otherwise: when the next request is due
+	earliest time.Time   // no request may be made before this time; zero: any time
 }
 
 // in makes the next request due after d.

@@ -167,18 +167,11 @@ func eachArgument(arguments jsontext.Value, each func(name, value jsontext.Value
 	}
 	d := strictjson.BorrowDecoder(arguments, true)
 	defer d.GiveBack()
-	d.Bracket()
-	for d.More() {
-		name := d.Value()
-		value := d.Value()
-		if value == nil {
-			break
-		}
-		each(name, value)
-	}
-	d.Bracket()
-	if !d.End() {
+	if d.Value(); !d.End() {
 		return notAnObject("must be valid JSON: " + safetext.Clip(strings.TrimPrefix(d.Err().Error(), "jsontext: "), jsonvalue.MaxActual))
+	}
+	for name, value := range jsonrpc.Members(arguments) {
+		each(name, value)
 	}
 	return nil
 }

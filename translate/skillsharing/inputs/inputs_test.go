@@ -179,7 +179,7 @@ func TestCheckGiven(t *testing.T) {
 		{`{"days":5,"location":"Tokyo","exact":1}`, "", `argument "exact" must be a boolean, not a number`},
 		{`{"unknown":1}`, "location days", ""},
 		{`[]`, "location days", "the arguments must be an object, not an array"},
-		{`{"days":5,`, "location", "the arguments must be valid JSON: "},
+		{`{"days":5,`, "location days", "the arguments must be valid JSON: "},
 	} {
 		objects := []jsonrpc.Object{{Text: jsontext.Value(c.args)}}
 		if !strings.HasPrefix(c.invalid, "the arguments") {
