@@ -210,8 +210,8 @@ func StateOf(status jsontext.Value) run.State {
 // timestamps are missing or contradictory.
 func elapsed(timestamps jsontext.Value) time.Duration {
 	at := func(name string) (t time.Time) {
-		if text, ok := Text(jsonrpc.ValueOf(timestamps, name)); ok {
-			_ = t.UnmarshalText([]byte(text)) // or it stays zero
+		if value := jsonrpc.ValueOf(timestamps, name); value.Kind() == '"' {
+			_ = t.UnmarshalText(jsonrpc.Unquote(value)) // or it stays zero
 		}
 		return t
 	}
