@@ -30,7 +30,7 @@ var namesWithoutNoun = []string{"util", "utils", "common", "helper", "helpers", 
 // what they had on 29 November 2026, and 2 %. The whole product may have less than their sum. Raising one is a line in the commit that says what users
 // get for it. The goal is 55,000 for the product, of it 4,800 for what keeps, follows, delivers and stores runs.
 var ceilings = map[string]int{
-	"translate/skillsharing":   12000,
+	"translate/skillsharing":   11950,
 	"translate/a2a":            5895,
 	"translate/mcp":            3665,
 	"translate/catalog":        3235,

@@ -2,6 +2,7 @@ package document
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"slices"
 
@@ -33,8 +34,8 @@ func (l *Limits) ReadDescriptor(doc []byte, prepare func(params []Parameter, sch
 	invalid := func(found []run.Violation) (*Descriptor, error) {
 		return nil, invalidDocument(run.PhaseDescriptor, string(def), found)
 	}
-	if flaw := l.tooLarge(doc); flaw != nil {
-		return invalid([]run.Violation{*flaw})
+	if most := 2 * l.OfSchemas().BytesOfAll(); len(doc) > most {
+		return invalid([]run.Violation{{Message: fmt.Sprintf("must have at most %d bytes (limits schema_size)", most), Actual: jsonvalue.Marshal(len(doc))}})
 	}
 	descriptorTurns.Take(context.Background(), l.Owner, share.Line{})
 	defer descriptorTurns.End(l.Owner)

@@ -2,10 +2,8 @@ package document
 
 import (
 	"cmp"
-	"fmt"
 	"time"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema"
 )
@@ -82,12 +80,4 @@ const (
 // documentBounds returns the bounds of a document.
 func (l *Limits) documentBounds() jsonvalue.Bounds {
 	return jsonvalue.Bounds{Depth: min(maxDocumentDepth, l.MaxDepth()), Values: max(maxDocumentValues, 3*l.OfSchemas().Size)}
-}
-
-// tooLarge returns the violation of a descriptor that is too long; nil: it is not.
-func (l *Limits) tooLarge(doc []byte) *run.Violation {
-	if most := 2 * l.OfSchemas().BytesOfAll(); len(doc) > most {
-		return &run.Violation{Message: fmt.Sprintf("must have at most %d bytes (limits schema_size)", most), Actual: jsonvalue.Marshal(len(doc))}
-	}
-	return nil
 }
