@@ -43,26 +43,29 @@ func (r *Runs) List(ctx context.Context, q *ledger.Query) (page []*ledger.Entry,
 // complete; or at all that are open. Of those that fit it reads the page, one more, and the last one it has looked at, and says how many that is.
 func list(q *ledger.Query) (text string, looks int, args arguments) {
 	args, looks = arguments{[]byte(cmp.Or(q.Before, "\xff")), 0, q.Limit + 1}, q.Limit+1 // 0xff comes after all ids
-	id, of, fits := "substr(id, 1)", "", args.in("front", values(q.Fronts)...)+args.in("state", values(q.States)...)
+	id, of, from, fits, skill := "substr(id, 1)", "", "runs", args.in("front", values(q.Fronts)...)+args.in("state", values(q.States)...), ""
 	if q.Operator.Skill != "" {
-		fits += args.in("skill", []byte(q.Operator.Skill))
+		skill = args.in("skill", []byte(q.Operator.Skill))
 	}
 	switch {
 	case q.Owner != nil:
 		id, of = "id", args.in("realm", []byte(q.Owner.Realm))+args.in("owner", []byte(q.Owner.Principal))
 	case len(q.States) > 0 && !slices.ContainsFunc(q.States, ledger.State.Ended): // the open ones are few, and have an index
 		id, of, fits = "id", " AND state < {ended}"+fits, ""
+		if skill != "" { // which is not in that
+			from = "(SELECT realm AS x, owner AS y, id AS z FROM runs WHERE id < $1" + of + " ORDER BY id DESC LIMIT $2) AS open JOIN runs ON realm = x AND owner = y AND id = z"
+		}
 	case len(q.States) > 0 && slices.Min(q.States) > ledger.Completed: // so are those that did not complete
 		of = " AND state > {ended}"
 	}
 	if q.Operator.ID != "" {
 		of += args.in(id, []byte(q.Operator.ID))
 	}
-	if fits != "" {
+	if fits += skill; fits != "" {
 		looks = max(looks, maxLooks)
 	}
 	args[1] = looks
-	return "WITH w AS (SELECT realm AS r, owner AS o, id AS i, CASE WHEN NOT " + isOver + fits + " THEN TRUE ELSE FALSE END AS fits FROM runs WHERE " + id + " < $1" + of +
+	return "WITH w AS (SELECT realm AS r, owner AS o, id AS i, CASE WHEN NOT " + isOver + fits + " THEN TRUE ELSE FALSE END AS fits FROM " + from + " WHERE " + id + " < $1" + of +
 		" ORDER BY " + id + " DESC LIMIT $2), p AS (SELECT * FROM w WHERE fits OR i = (SELECT i FROM w ORDER BY i LIMIT 1) ORDER BY i DESC LIMIT $3) " +
 		"SELECT " + entryResult + ", fits, (SELECT count(*) FROM w) FROM p JOIN runs ON realm = r AND owner = o AND id = i ORDER BY i DESC", looks, args
 }

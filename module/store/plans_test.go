@@ -105,6 +105,8 @@ func TestPlans(t *testing.T) {
 		}
 		text, _, args := list(&ledger.Query{Limit: 50, States: []ledger.State{ledger.Working, ledger.Waiting}, Fronts: []string{"a2a"}})
 		check("list of open ones", "runs_open", text, args...)
+		text, _, args = list(&ledger.Query{Limit: 50, Operator: ledger.Selection{Skill: "acme.count"}, States: []ledger.State{ledger.Working, ledger.Waiting}})
+		check("list of open ones of a skill", "runs_open", text, args...)
 		text, _, args = list(&ledger.Query{Limit: 50, Operator: ledger.Selection{Skill: "acme.count"}, States: []ledger.State{ledger.Failed, ledger.Lost}})
 		check("list of what failed", "runs_failed", text, args...)
 		check("realms", ofRealms, nextRealm, []byte("main"))

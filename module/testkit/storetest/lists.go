@@ -90,7 +90,7 @@ func testList(t *testing.T, d *Database) {
 func testListLooks(t *testing.T, d *Database) {
 	s := d.Open(t)
 	first := entry(alice, "")
-	first.Front = "mcp"
+	first.Front, first.Skill = "mcp", "acme.rare"
 	claim(t, s, first)
 	for range 1100 {
 		claim(t, s, entry(alice, ""))
@@ -98,6 +98,8 @@ func testListLooks(t *testing.T, d *Database) {
 	for _, q := range []ledger.Query{
 		{Owner: &alice, Fronts: []string{"mcp"}, Limit: 50},
 		{Fronts: []string{"mcp"}, Limit: 50},
+		{Operator: ledger.Selection{Skill: "acme.rare"}, Limit: 50},
+		{Operator: ledger.Selection{Skill: "acme.rare"}, States: []ledger.State{ledger.Submitting, ledger.Working}, Limit: 50},
 	} {
 		page, next, err := s.List(t.Context(), &q)
 		if err != nil || len(page) != 0 || next == "" {
