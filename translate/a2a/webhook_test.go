@@ -3,6 +3,7 @@ package a2a_test
 import (
 	"context"
 	"encoding/json" // for invalid UTF-8
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -19,6 +20,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/delivery"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/webhook"
 )
@@ -229,6 +231,34 @@ func TestNoWebhook(t *testing.T) {
 		synctest.Wait()
 		if h.rows.Rows() != 0 || len(h.all()) != 0 {
 			t.Error(h.kinds())
+		}
+	})
+}
+
+// The webhook of a message to a task is stored before the message is taken: it is there although the instance fails then, and hears of the next message.
+func TestWebhookBeforeMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAgent(t, inBubble)
+		h := withWebhooks(t, a)
+		end := a.Accept("slow")
+		id := a.send10(t, text("", "x"), `"metadata":{"skill":"acme.slow"}`, `"configuration":{"returnImmediately":true}`).at("result.task.id")
+		more := func() *answer {
+			return a.send10(t, text("", "more"), fmt.Sprintf(`"taskId":%q`, id), `"configuration":{"returnImmediately":true,"taskPushNotificationConfig":{"id":"w","url":"https://hook.example/"}}`)
+		}
+		a.store.Fail(func(statement string) error {
+			if statement == "change" {
+				return &ledger.Unavailable{Err: errors.New("down")}
+			}
+			return nil
+		}, nil)
+		more().check(t, "error")
+		a.store.Fail(nil, nil)
+		a.call(t, "ListTaskPushNotificationConfigs", fmt.Sprintf(`{"taskId":%q}`, id)).check(t, "result.configs.0.id=w")
+		more().check(t, "result.task.id="+id)
+		end("ok")
+		time.Sleep(10 * time.Minute)
+		if got := h.kinds(); !strings.HasSuffix(got, "statusUpdate COMPLETED") {
+			t.Error(got)
 		}
 	})
 }
