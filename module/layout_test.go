@@ -35,7 +35,7 @@ var ceilings = map[string]int{
 	"translate/mcp":            3665,
 	"translate/catalog":        3235,
 	"module/command":           3124,
-	"module/store":             2595,
+	"module/store":             2588,
 	"module/cli":               2040,
 	"module/observe":           2155,
 	"translate/skillsprotocol": 1992,
@@ -83,7 +83,7 @@ var ceilings = map[string]int{
 // Ceilings of the product, and of the areas that keep, follow, deliver and store runs.
 const (
 	maxProduct = 71500
-	maxKeeping = 5960
+	maxKeeping = 5957
 )
 
 // areaOf returns the area of a folder; empty: tests, their kits and the benchmarks.

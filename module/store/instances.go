@@ -187,7 +187,7 @@ func (r *Runs) adoption(realms []string, most int) (text string, args arguments)
 		of[i] = []byte(realm)
 	}
 	args = arguments{r.Instance(), most, freshFor.Milliseconds()}
-	ofRealms := args.in("realm", of...)
+	ofRealms := in(&args, "realm", of...)
 	return "UPDATE runs SET follower = CASE WHEN state = {submitting} THEN '' ELSE $1 END, version = version + 1, " +
 		"changed = CASE WHEN state = {submitting} THEN {now} ELSE changed END, state = CASE WHEN state = {submitting} THEN {unknown} ELSE state END WHERE " +
 		r.rows("SELECT {row} FROM runs WHERE state < {ended} AND follower IN (SELECT id FROM instances WHERE lease <= {now} AND id <> $1)"+

@@ -40,13 +40,13 @@ func labelled(q *ledger.LabelQuery) (text string, args arguments) {
 		from += " AND at >= " + args.add(q.Since.UnixMilli())
 	}
 	if q.Group != "" {
-		fits += args.in("grp", []byte(q.Group))
+		fits += in(&args, "grp", []byte(q.Group))
 	}
 	if q.Skill != "" {
-		fits += args.in("skill", []byte(q.Skill))
+		fits += in(&args, "skill", []byte(q.Skill))
 	}
 	if q.State != 0 {
-		fits += args.in("stage", int64(q.State))
+		fits += in(&args, "stage", int64(q.State))
 	}
 	size, apart := "size - apart", "NULL"
 	if q.Whole {

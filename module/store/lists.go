@@ -43,13 +43,13 @@ func (r *Runs) List(ctx context.Context, q *ledger.Query) (page []*ledger.Entry,
 // complete; or at all that are open. Of those that fit it reads the page, one more, and the last one it has looked at, and says how many that is.
 func list(q *ledger.Query) (text string, looks int, args arguments) {
 	args, looks = arguments{[]byte(cmp.Or(q.Before, "\xff")), 0, q.Limit + 1}, q.Limit+1 // 0xff comes after all ids
-	id, of, from, fits, skill := "substr(id, 1)", "", "runs", args.in("front", values(q.Fronts)...)+args.in("state", values(q.States)...), ""
+	id, of, from, fits, skill := "substr(id, 1)", "", "runs", in(&args, "front", q.Fronts...)+in(&args, "state", q.States...), ""
 	if q.Operator.Skill != "" {
-		skill = args.in("skill", []byte(q.Operator.Skill))
+		skill = in(&args, "skill", []byte(q.Operator.Skill))
 	}
 	switch {
 	case q.Owner != nil:
-		id, of = "id", args.in("realm", []byte(q.Owner.Realm))+args.in("owner", []byte(q.Owner.Principal))
+		id, of = "id", in(&args, "realm", []byte(q.Owner.Realm))+in(&args, "owner", []byte(q.Owner.Principal))
 	case len(q.States) > 0 && !slices.ContainsFunc(q.States, ledger.State.Ended): // the open ones are few, and have an index
 		id, of, fits = "id", " AND state < {ended}"+fits, ""
 		if skill != "" { // which is not in that
@@ -59,7 +59,7 @@ func list(q *ledger.Query) (text string, looks int, args arguments) {
 		of = " AND state > {ended}"
 	}
 	if q.Operator.ID != "" {
-		of += args.in(id, []byte(q.Operator.ID))
+		of += in(&args, id, []byte(q.Operator.ID))
 	}
 	if fits += skill; fits != "" {
 		looks = max(looks, maxLooks)
@@ -104,7 +104,7 @@ func (a *arguments) add(value any) string {
 }
 
 // in is a further condition: that a column has one of some values; none: any.
-func (a *arguments) in(column string, values ...any) string {
+func in[V any](a *arguments, column string, values ...V) string {
 	if len(values) == 0 {
 		return ""
 	}
@@ -113,15 +113,6 @@ func (a *arguments) in(column string, values ...any) string {
 		of[i] = a.add(value)
 	}
 	return " AND " + column + " IN (" + strings.Join(of, ", ") + ")"
-}
-
-// values are the values of a list as parameters.
-func values[V any](list []V) []any {
-	all := make([]any, len(list))
-	for i, v := range list {
-		all[i] = v
-	}
-	return all
 }
 
 // Read executes a statement that only reads, for operators.
