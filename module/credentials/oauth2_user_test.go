@@ -1173,6 +1173,46 @@ func TestS176TokensAreNotTold(t *testing.T) {
 	}
 }
 
+// TestS349LyingTokenEndpoint: what is no bearer token connects nothing, is not shown, and ends nothing that is connected.
+func TestS349LyingTokenEndpoint(t *testing.T) {
+	memory, _ := newDatabase(t)
+	o, ended := ofUsers(t, memory, func(o *credentials.OAuth2User) { o.TokenURL = tokenURL })
+	e := newRotatingUsers(time.Hour)
+	connect(t, o, own(t, "ann", e), "read")
+	answer := e.answer
+	before := memory.thingsOf("grants")
+	for name, lie := range map[string]*reply{
+		"DPoP":                   response(http.StatusOK, `{"access_token":"c4n4ry-token","token_type":"DPoP","refresh_token":"c4n4ry-refresh"}`),
+		"mac":                    response(http.StatusOK, `{"access_token":"c4n4ry-token","token_type":"mac"}`),
+		"N_A":                    response(http.StatusOK, `{"access_token":"c4n4ry-token","token_type":"N_A"}`),
+		"only a refresh token":   response(http.StatusOK, `{"refresh_token":"c4n4ry-refresh"}`),
+		"a token and an error":   response(http.StatusOK, `{"access_token":"c4n4ry-token","error":"invalid_grant"}`),
+		"a token with an error":  response(http.StatusBadRequest, `{"access_token":"c4n4ry-token"}`),
+		"a line break":           response(http.StatusOK, `{"access_token":"c4n4ry\r\nX: y"}`),
+		"a large token":          response(http.StatusOK, `{"access_token":"`+strings.Repeat("c4n4ry", 6000)+`"}`),
+		"a large refresh token":  response(http.StatusOK, `{"access_token":"t","refresh_token":"`+strings.Repeat("c4n4ry", 3000)+`"}`),
+		"a page":                 response(http.StatusOK, `<html>access_token=c4n4ry</html>`),
+		"a list":                 response(http.StatusOK, `[{"access_token":"c4n4ry-token"}]`),
+		"a redirect":             {http.StatusFound, http.Header{"Location": {"https://evil.example/?c4n4ry"}}, strings.NewReader("")},
+		"a temporary error":      response(http.StatusServiceUnavailable, `{"access_token":"c4n4ry-token"}`),
+		"an error with a secret": response(http.StatusUnauthorized, `{"error":"`+canary+`","error_description":"c4n4ry"}`),
+	} {
+		e.answer = func(int, *http.Request) (*reply, error) { return lie, nil }
+		_, f, err := o.Begin(t.Context(), own(t, "ann", e), redirect, []string{"read", "write"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		failure, ok := errors.AsType[*run.Failure](o.Finish(t.Context(), own(t, "ann", e), f, "code"))
+		if !ok || strings.Contains(failure.Text()+failure.OperatorText()+string(front.Details(failure)), "c4n4ry") {
+			t.Errorf("%s: %+v", name, failure)
+		}
+	}
+	e.answer = answer
+	if token, failure := tokenOf(t, o, own(t, "ann", e, "read")); token != "access-of-user-1" || ended.take() != "" || !slices.EqualFunc(memory.thingsOf("grants"), before, func(a, b store.Thing) bool { return a.Version == b.Version }) {
+		t.Errorf("the earlier account: %q, %+v", token, failure)
+	}
+}
+
 // TestS177RefreshedElsewhere: a 401 counts only for the token that was sent. A server may end the old token as soon as another instance refreshes.
 func TestS177RefreshedElsewhere(t *testing.T) {
 	memory, _ := newDatabase(t)
