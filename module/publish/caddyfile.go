@@ -19,6 +19,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/callers"
 	"github.com/skill-bridge/caddy-skill-bridge/module/network"
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/publish"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
@@ -115,9 +116,6 @@ func (d *Document) read(r *options.Reader, at string) error {
 	})
 }
 
-// reserved are the first parts of paths that are no namespaces.
-var reserved = []string{"runs", "skills"}
-
 // check returns the first fault of a configuration that can be found without reading documents.
 func (h *Handler) check() *options.ConfigError {
 	c := new(options.Checker)
@@ -165,8 +163,8 @@ func checkNamespace(name string) error {
 	err := cmp.Or(options.CheckName("namespace", name), options.CheckLiteral("namespace", name))
 	switch {
 	case err != nil:
-	case slices.Contains(reserved, name):
-		err = fmt.Errorf("namespace %q is taken: %s are other paths; write another one", name, strings.Join(reserved, " and "))
+	case slices.Contains(publish.Reserved, name):
+		err = fmt.Errorf("namespace %q is taken: %s are other paths; write another one", name, strings.Join(publish.Reserved, " and "))
 	case strings.ContainsAny(name, "/?#%"):
 		err = fmt.Errorf("namespace %q has a character that is not possible in one part of a path", name)
 	}

@@ -136,13 +136,11 @@ func errorOf(status string, header http.Header, body []byte) (code, message stri
 	} else if text, ok := textIn(header.Get("Content-Type"), body); ok && strings.HasPrefix(header.Get("Content-Type"), "text/plain") {
 		said.Message = status + ": " + strings.TrimSpace(text)
 	}
-	title, _ := document.Text(problem.Title)
-	detail, _ := document.Text(problem.Detail)
-	also, _ := document.Text(problem.Message)
+	title, detail := jsonrpc.Text(problem.Title), jsonrpc.Text(problem.Detail)
 	if title != "" && detail != "" {
 		title += ": "
 	}
-	message = cmp.Or(safetext.Line(cmp.Or(said.Message, title+detail, also), maxMessage), "The API answered "+status+".")
+	message = cmp.Or(safetext.Line(cmp.Or(said.Message, title+detail, jsonrpc.Text(problem.Message)), maxMessage), "The API answered "+status+".")
 	return ownCode.FindString(said.Code), message, details
 }
 

@@ -149,6 +149,9 @@ type LeftOut struct {
 // A mistake is the error of [LeftOut.Mistake].
 type mistake struct{ error }
 
+// Reserved are the first parts of paths, and so of ids, where something else is served.
+var Reserved = []string{"runs", "skills"}
+
 // maxDescriptors bounds the descriptors of a document, in bytes of all together.
 const maxDescriptors = 128 << 20
 
@@ -166,7 +169,7 @@ func (c *collection) add(operation string, skill *Skill, err error) {
 			err = fmt.Errorf("there are more than %d skills, or more than %d bytes of descriptors", document.MaxSkills, maxDescriptors)
 		} else if why := document.UnlistedID(skill.ID); why != "" {
 			err = errors.New(why)
-		} else if first, _, more := strings.Cut(skill.ID, "/"); more && (first == "runs" || first == "skills") {
+		} else if first, _, more := strings.Cut(skill.ID, "/"); more && slices.Contains(Reserved, first) {
 			err = fmt.Errorf("its id begins with %s/, where something else is served", first)
 		}
 	}
