@@ -245,6 +245,9 @@ func (h health) note(ctx context.Context, e *exchange.Exchange) {
 	switch {
 	case s == nil, e.SaysNothing(ctx):
 	case e.Err == nil && !isTrouble(e):
+		if t := s.trouble.Load(); e.Phase == run.PhaseAuth && t != nil && t.Phase != run.PhaseAuth {
+			return // its endpoint has issued a token, which the provider may refuse as the one before
+		}
 		s.answered[healthKindOf(e.Phase)].Store(time.Now().UnixNano())
 	default:
 		t := &Trouble{At: time.Now().UTC(), Phase: e.Phase, URL: safetext.Field(e.Address(), MaxLoggedError), HTTPStatus: e.Status}

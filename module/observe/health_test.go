@@ -61,6 +61,27 @@ func TestHealthOfExchanges(t *testing.T) {
 	}
 }
 
+// TestHealthOfRefusedTokens: a token endpoint that works does not end the trouble of a provider that refuses its tokens, only its own.
+func TestHealthOfRefusedTokens(t *testing.T) {
+	known := new(sourceHealth)
+	for i, c := range []struct {
+		phase   run.Phase
+		status  int
+		lasting bool
+	}{
+		{run.PhaseInvoke, http.StatusUnauthorized, true},
+		{run.PhaseAuth, http.StatusOK, true},
+		{run.PhaseInvoke, http.StatusOK, false},
+		{run.PhaseAuth, http.StatusBadRequest, true},
+		{run.PhaseAuth, http.StatusOK, false},
+	} {
+		health{"acme": known}.note(t.Context(), &exchange.Exchange{Source: "acme", URL: new(url.URL), Phase: c.phase, Status: c.status})
+		if _, newest, lasting := known.state(); lasting != c.lasting {
+			t.Errorf("after request %d (%s, HTTP %d), trouble lasts: %t: %+v", i, c.phase, c.status, lasting, newest)
+		}
+	}
+}
+
 // TestR145HealthIsExact: operators learn what callers must not.
 func TestR145HealthIsExact(t *testing.T) {
 	const why = "address 10.0.0.1 is not public"
