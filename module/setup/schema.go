@@ -72,9 +72,12 @@ func (s *schemas) describe(schema any, t reflect.Type, field string) any {
 	return schema
 }
 
+// unescaped finds what a JSON Pointer or a URL would have to escape in the name of a type, such as the brackets of one with parameters.
+var unescaped = regexp.MustCompile(`[^\w.-]`)
+
 // define returns a reference to a schema, which a function makes unless it is known.
 func (s *schemas) define(name string, structure func() object) any {
-	name = strings.ReplaceAll(name, "/", ".") // no escapes
+	name = unescaped.ReplaceAllString(name, ".")
 	if _, known := s.defs[name]; !known {
 		s.defs[name] = true // until it is made, for types that contain themselves
 		s.defs[name] = structure()
