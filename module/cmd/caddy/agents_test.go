@@ -71,6 +71,20 @@ func TestREADMEPrograms(t *testing.T) {
 	})
 }
 
+// TestREADMEProgramsVariables: a program without a variable that it needs says which one, and what it is, before it asks for anything.
+func TestREADMEProgramsVariables(t *testing.T) {
+	for name, want := range map[string]string{"OPENAI_BASE_URL": "the URL of an API like OpenAI's", "MODEL": "the name of a model there"} {
+		t.Run(name, func(t *testing.T) {
+			runAgents(t, agentBridge, "http://127.0.0.1:1", []string{name + "="}, func(t *testing.T, output string, err error) {
+				t.Helper()
+				if err == nil || !strings.HasPrefix(output, name+" is not set: "+want) || strings.Count(output, "\n") != 1 {
+					t.Errorf("%v: it prints %s", err, output)
+				}
+			})
+		})
+	}
+}
+
 // An llm is an API like OpenAI's. Its model calls a tool once for each of the arguments, one after the other, and answers with all
 // that the tool has returned. All calls have the same id, since some APIs count from 0 in each message.
 type llm struct {

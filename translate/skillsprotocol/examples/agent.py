@@ -1,6 +1,8 @@
 # A program that gives an LLM the skills as tools: python3 agent.py. OPENAI_BASE_URL, OPENAI_API_KEY and MODEL name an API like OpenAI's;
 # BRIDGE_AUTHORIZATION, if set, is a header such as "Bearer <key>".
 import hashlib, json, os, sys, time, urllib.error, urllib.request, uuid
+needed = {"OPENAI_BASE_URL": "the URL of an API like OpenAI's, such as https://api.openai.com/v1", "MODEL": "the name of a model there"}
+for name, what in needed.items(): os.environ.get(name) or sys.exit(f"{name} is not set: {what}")
 task = "Turn this Markdown into HTML: # Hello"
 conversation, messages = uuid.uuid4(), [{"role": "user", "content": task}]
 def post(url, body, variable, scheme=""):

@@ -4,6 +4,8 @@ import { createHash, randomUUID } from "node:crypto";
 const task = "Turn this Markdown into HTML: # Hello", conversation = randomUUID();
 const messages: any[] = [{ role: "user", content: task }];
 const exit = (text: string) => (console.error(text), process.exit(1));
+const needed = { OPENAI_BASE_URL: "the URL of an API like OpenAI's, such as https://api.openai.com/v1", MODEL: "the name of a model there" };
+for (const [name, what] of Object.entries(needed)) process.env[name] || exit(`${name} is not set: ${what}`);
 const sleep = (ms: number) => new Promise(resolve => setTimeout(resolve, ms));
 async function post(url: string, body: object, variable: string, scheme = ""): Promise<any> {
   const headers = new Headers({ "Content-Type": "application/json" });
