@@ -222,10 +222,10 @@ func (c claims) life(now time.Time) (left time.Duration, why string) {
 	seconds := float64(now.UnixMilli()) / 1000
 	expires, err := strconv.ParseFloat(string(c["exp"]), 64)
 	if err != nil || expires <= seconds-leeway {
-		return 0, "the token has expired, or has no time at which it does"
+		return 0, "the token has expired by this machine's clock, or has no time at which it does"
 	}
 	if begins, err := strconv.ParseFloat(string(c["nbf"]), 64); c["nbf"] != nil && (err != nil || begins > seconds+leeway) {
-		return 0, "the token is not valid yet"
+		return 0, "the token is not valid yet by this machine's clock"
 	}
 	return time.Duration(min(expires+leeway-seconds, verifiedKept.Seconds()) * float64(time.Second)), ""
 }

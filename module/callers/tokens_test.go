@@ -225,7 +225,7 @@ func TestClaims(t *testing.T) {
 		"no expiry":                          {object{"exp": nil}, "expired"},
 		"an expiry that is a text":           {object{"exp": fmt.Sprint(now + 300)}, "expired"},
 		"an expiry of null":                  {object{"exp": jsonNull}, "expired"},
-		"in the future":                      {object{"nbf": now + 70}, "not valid yet"},
+		"in the future":                      {object{"nbf": now + 70}, "not valid yet by this machine's clock"},
 		"nbf is a text":                      {object{"nbf": fmt.Sprint(now - 70)}, "not valid yet"},
 		"no subject":                         {object{"sub": nil}, "principal"},
 		"an empty subject":                   {object{"sub": ""}, "principal"},
