@@ -29,6 +29,22 @@ func TestManualsDeployment(t *testing.T) {
 	}
 }
 
+// TestManualsImages: images have full names, without which podman and buildah do not know where they are.
+func TestManualsImages(t *testing.T) {
+	found := 0
+	for _, file := range []string{"Dockerfile", "compose.yaml", "compose.cluster.yaml"} {
+		for _, image := range regexp.MustCompile(`(?m)^(?:FROM|    image:) (\S+)`).FindAllStringSubmatch(readFile(t, "caddyfile-examples/deploy/"+file), -1) {
+			found++
+			if image[1] != "scratch" && !strings.HasPrefix(image[1], "docker.io/") {
+				t.Errorf("%s names %s", file, image[1])
+			}
+		}
+	}
+	if found < 5 {
+		t.Errorf("%d images", found)
+	}
+}
+
 // TestManualsDemoContainer: the demo of the container works, and is ready.
 func TestManualsDemoContainer(t *testing.T) {
 	e := newExample(t, readFile(t, "caddyfile-examples/deploy/demo.Caddyfile"))
