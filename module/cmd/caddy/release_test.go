@@ -69,16 +69,62 @@ func TestRelease(t *testing.T) {
 	if !bytes.Equal(programs[0], programs[1]) {
 		t.Error("two builds differ")
 	}
-	for _, hook := range regexp.MustCompile(`(?m)^    - (?:sh -c ")?go run -tags nodemo ./module/cmd/caddy ([\w /-]+)`).FindAllStringSubmatch(readFile(t, ".goreleaser.yaml"), -1) {
+}
+
+// TestReleaseHooks: completions and man pages are made, and are the same on each day.
+func TestReleaseHooks(t *testing.T) {
+	hooks := regexp.MustCompile(`(?m)^    - (?:sh -c ")?(TZ=UTC SOURCE_DATE_EPOCH={{ .CommitTimestamp }} )?go run -tags nodemo ./module/cmd/caddy ([\w /-]+)`).FindAllStringSubmatch(readFile(t, ".goreleaser.yaml"), -1)
+	if len(hooks) != 4 {
+		t.Errorf("%d hooks make something", len(hooks))
+	}
+	for _, hook := range hooks {
 		folder := t.TempDir()
-		words := strings.Fields(strings.ReplaceAll(hook[1], "release", folder))
+		words := strings.Fields(strings.ReplaceAll(hook[2], "release", folder))
+		if hook[1] != "" {
+			t.Setenv("TZ", "UTC")
+			t.Setenv("SOURCE_DATE_EPOCH", "0")
+		}
 		made := runCaddy(t, "caddy "+strings.Join(words, " "))
 		if words[0] == "manpage" {
 			made = readAll(t, filepath.Join(folder, "man", "caddy-skill-bridge-check.8"))
+			if !strings.Contains(made, "1-Jan-1970") {
+				t.Error("the man pages have the date on which they are made")
+			}
 		}
 		if !strings.Contains(made, "caddy") {
-			t.Errorf("%s makes %.100q", hook[1], made)
+			t.Errorf("%s makes %.100q", hook[2], made)
 		}
+	}
+}
+
+// TestReleaseSBOM: that of a program is the same whenever it is made, for the program's own system, and has Go's packages.
+func TestReleaseSBOM(t *testing.T) {
+	longtest.Need(t, longtest.Long)
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := strings.Split(releaseSetting(t, "args"), ", ")
+	if output, err := exec.CommandContext(t.Context(), "go", args[0], args[1], "version").CombinedOutput(); err != nil {
+		t.Skipf("skipped: there is no program that makes it: %v: %s", err, output)
+	}
+	var made [2]string
+	for i := range made {
+		document := filepath.Join(t.TempDir(), "sbom.json")
+		run := exec.CommandContext(t.Context(), "go", slices.Clone(args)...)
+		for n, arg := range run.Args {
+			run.Args[n] = strings.NewReplacer("$document", document, "$artifact", program).Replace(arg)
+		}
+		if output, err := run.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, output)
+		}
+		made[i] = readAll(t, document)
+	}
+	if made[0] != made[1] {
+		t.Error("a second one of the same program differs")
+	}
+	if !strings.Contains(made[0], `"name": "std"`) || strings.Contains(made[0], "goos=") {
+		t.Errorf("it lacks Go's packages, or its packages are of the system on which it was made: %.2000s", made[0])
 	}
 }
 
