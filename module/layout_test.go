@@ -37,7 +37,7 @@ var ceilings = map[string]int{
 	"module/command":           3124,
 	"module/store":             2588,
 	"module/cli":               2040,
-	"module/observe":           2155,
+	"module/observe":           2158,
 	"translate/skillsprotocol": 1992,
 	"module/credentials":       3075,
 	"translate/ledger":         2283,
