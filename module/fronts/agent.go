@@ -206,15 +206,9 @@ func (a *Agent) Serves(r *http.Request) bool {
 func (a *Agent) Serve(ctx context.Context, w http.ResponseWriter, r *http.Request, caller run.Caller) {
 	to, _ := a.routeOf(r.URL.Path)
 	switch {
-	case r.Method == http.MethodGet || r.Method == http.MethodHead:
+	case to.card && !front.IsRead(w, r, "An agent card is read with GET."):
+	case to.card || r.Method == http.MethodGet || r.Method == http.MethodHead:
 		a.serveCard(ctx, w, r, to, caller)
-	case to.card && r.Method == http.MethodOptions:
-		w.Header().Set("Access-Control-Allow-Origin", "*")
-		w.Header().Set("Access-Control-Allow-Methods", "GET, HEAD")
-		w.WriteHeader(http.StatusNoContent)
-	case to.card:
-		w.Header().Set("Allow", "GET, HEAD")
-		http.Error(w, "An agent card is read with GET.", http.StatusMethodNotAllowed)
 	case to.skill != "":
 		a.Server.Serve(a2a.WithSkill(ctx, to.skill), w, r)
 	default:

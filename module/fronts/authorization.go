@@ -70,16 +70,7 @@ func (a *Authorization) resource(path string) string {
 func (a *Authorization) Serve(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	header.Set("Access-Control-Allow-Origin", "*") // clients in browsers read it, too
-	switch r.Method {
-	case http.MethodGet, http.MethodHead:
-	case http.MethodOptions:
-		header.Set("Access-Control-Allow-Methods", "GET, HEAD")
-		header.Set("Access-Control-Allow-Headers", "*")
-		w.WriteHeader(http.StatusNoContent)
-		return
-	default:
-		header.Set("Allow", "GET, HEAD, OPTIONS")
-		http.Error(w, "The metadata is read with GET.", http.StatusMethodNotAllowed)
+	if !front.IsRead(w, r, "The metadata is read with GET.") {
 		return
 	}
 	base, ok := quotable(r)

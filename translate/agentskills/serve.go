@@ -41,16 +41,7 @@ type reply struct {
 // Serve answers a request for the index or a file. url is that of the endpoint of the Skills Protocol, as the client of the request sees it.
 func (s *Site) Serve(ctx context.Context, w http.ResponseWriter, r *http.Request, caller run.Caller, url string) {
 	t, _ := parsePath(r.URL.Path)
-	switch r.Method {
-	case http.MethodGet, http.MethodHead:
-	case http.MethodOptions:
-		w.Header().Set("Access-Control-Allow-Origin", "*")
-		w.Header().Set("Access-Control-Allow-Methods", "GET, HEAD")
-		w.WriteHeader(http.StatusNoContent)
-		return
-	default:
-		w.Header().Set("Allow", "GET, HEAD, OPTIONS")
-		refuse(w, http.StatusMethodNotAllowed, "The files of skills are read with GET.")
+	if !front.IsRead(w, r, "The files of skills are read with GET.") {
 		return
 	}
 	d, failure := s.find(ctx, caller, t, url)
@@ -124,13 +115,9 @@ func fail(w http.ResponseWriter, failure *run.Failure) {
 	default:
 		w.Header().Set("Retry-After", "5")
 	}
-	refuse(w, status, failure.Message)
-}
-
-func refuse(w http.ResponseWriter, status int, message string) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Access-Control-Allow-Origin", "*")
-	http.Error(w, message, status)
+	http.Error(w, failure.Message, status)
 }
 
 // serve answers with the reply, or with 304 if the client has it (RFC 9110, section 13).

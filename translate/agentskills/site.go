@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
@@ -147,36 +148,24 @@ func (s *Site) viewOf(ctx context.Context, caller run.Caller) (*view, error) {
 	if old != nil && time.Now().Before(old.next) {
 		return old, nil
 	}
-	flight := s.flights.DoChan(caller.Principal, func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reading)
-		defer cancel()
-		v, err := s.read(ctx, caller)
-		if err != nil {
-			return nil, err
-		}
-		s.keepView(caller.Principal, v)
-		return v, nil
-	})
 	wait := firstPatience
 	if old != nil {
 		wait = patience
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	err := errUnavailable
-	select {
-	case made := <-flight:
-		if made.Err == nil {
-			return made.Val.(*view), nil
+	v, err := front.Shared(ctx, &s.flights, caller.Principal, reading, wait, func(ctx context.Context) (*view, error) {
+		v, err := s.read(ctx, caller)
+		if err == nil {
+			s.keepView(caller.Principal, v)
 		}
-		err = made.Err
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-	if old != nil {
+		return v, err
+	})
+	switch {
+	case err == nil:
+		return v, nil
+	case old != nil:
 		return old, nil
 	}
-	return nil, err
+	return nil, errUnavailable
 }
 
 // keepView keeps the view of a principal in place of an earlier one, and forgets the contents that no view has.

@@ -99,7 +99,7 @@ func (m *message) decode(body []byte, p *Profile) *Error {
 	if !ok {
 		if Deeper(text, depth) {
 			m.Elements = nil
-			return p.exceeded(CodeParseError, "nested deeper than "+strconv.Itoa(depth)+" levels", Limit{limitDepth, int64(depth)})
+			return p.exceeded(CodeParseError, "nested deeper than "+strconv.Itoa(depth)+" levels", &Limit{limitDepth, int64(depth)})
 		}
 		decoder := strictjson.BorrowDecoder(text, true)
 		defer decoder.GiveBack()
@@ -181,7 +181,7 @@ func (s *scanner) oversized(p *Profile, most int) *Error {
 		return p.fault(CodeInvalidRequest, "batches are not supported here: send one request at a time")
 	}
 	reason := fmt.Sprintf("the batch has more than %d elements: send several smaller ones (%s: %d)", most, limitBatch, most)
-	return p.exceeded(CodeInvalidRequest, reason, Limit{limitBatch, int64(most)})
+	return p.exceeded(CodeInvalidRequest, reason, &Limit{limitBatch, int64(most)})
 }
 
 // element reads one element, which should be a Request object.

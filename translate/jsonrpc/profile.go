@@ -78,7 +78,7 @@ type Profile struct {
 
 // Limit is a limit that a request exceeded.
 type Limit struct {
-	Name string // empty: it is not one of this package
+	Name string
 	Max  int64
 }
 
@@ -111,23 +111,17 @@ func (p *Profile) method(name []byte) string {
 
 // fault returns an error with the message of its code, and the data that the profile makes of
 // the reason.
-func (p *Profile) fault(code int, reason string) *Error {
-	e := &Error{Code: code, Message: p.message(code), general: true}
-	if p.ErrorData != nil {
-		e.Data = p.ErrorData(code, reason, nil)
-	}
-	return e
-}
+func (p *Profile) fault(code int, reason string) *Error { return p.exceeded(code, reason, nil) }
 
-// exceeded returns the error for a request that exceeds a limit. The message names the limit,
-// too, since many clients show only the message.
-func (p *Profile) exceeded(code int, reason string, limit Limit) *Error {
-	e := &Error{Code: code, Message: p.message(code), general: true}
-	if limit.Name != "" {
+// exceeded is fault for a request that exceeds a limit, unless that is nil. The message names the limit, too, since many clients show only
+// the message.
+func (p *Profile) exceeded(code int, reason string, limit *Limit) *Error {
+	e := &Error{Code: code, Message: cmp.Or(p.Messages[code], faultMessages[code]), general: true}
+	if limit != nil {
 		e.Message += ": " + reason
 	}
 	if p.ErrorData != nil {
-		e.Data = p.ErrorData(code, reason, &limit)
+		e.Data = p.ErrorData(code, reason, limit)
 	}
 	return e
 }
@@ -152,13 +146,6 @@ var faultMessages = map[int]string{
 	CodeParseError:     "Parse error",
 	CodeInvalidRequest: "Invalid Request",
 	CodeInternalError:  "Internal error",
-}
-
-func (p *Profile) message(code int) string {
-	if message, ok := p.Messages[code]; ok {
-		return message
-	}
-	return faultMessages[code]
 }
 
 func (p *Profile) status(e *Error) int {

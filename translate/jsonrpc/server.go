@@ -176,13 +176,13 @@ func (o *output) unreadable(err error, limit int64) {
 
 // tooLarge answers a body that exceeds a limit. own says that the limit is MaxRequestSize.
 func (o *output) tooLarge(limit int64, own bool) {
-	p, name, reason := &o.server.Profile, "", fmt.Sprintf("the body is larger than %d bytes", limit)
+	p, exceeded, reason := &o.server.Profile, (*Limit)(nil), fmt.Sprintf("the body is larger than %d bytes", limit)
 	if own {
-		name, reason = limitRequest, fmt.Sprintf("%s (%s: %d)", reason, limitRequest, limit)
+		exceeded, reason = &Limit{limitRequest, limit}, fmt.Sprintf("%s (%s: %d)", reason, limitRequest, limit)
 	}
 	fault := p.refusal(http.StatusRequestEntityTooLarge, reason)
 	if fault == nil {
-		fault = p.exceeded(CodeInvalidRequest, reason, Limit{name, limit})
+		fault = p.exceeded(CodeInvalidRequest, reason, exceeded)
 	}
 	o.error(http.StatusRequestEntityTooLarge, nil, fault)
 }
@@ -262,22 +262,14 @@ func (p *Profile) refusal(status int, reason string) *Error {
 	return e
 }
 
-var refusedCoding = &refusal{
-	http.StatusUnsupportedMediaType,
-	"Send the request without a Content-Encoding.",
-	"Accept-Encoding", "identity",
-}
+var refusedCoding = &refusal{http.StatusUnsupportedMediaType, "Send the request without a Content-Encoding.", "Accept-Encoding", "identity"}
 
 // refuse returns why the body of a request is not read; nil: it is.
 func (p *Profile) refuse(r *http.Request) *refusal {
 	coded := r.Header["Content-Encoding"] != nil
 	switch {
 	case r.Method != http.MethodPost:
-		return &refusal{
-			http.StatusMethodNotAllowed,
-			"JSON-RPC needs a POST request.",
-			"Allow", cmp.Or(p.Allow, http.MethodPost),
-		}
+		return &refusal{http.StatusMethodNotAllowed, "JSON-RPC needs a POST request.", "Allow", cmp.Or(p.Allow, http.MethodPost)}
 	case coded && len(p.MediaTypes) == 0: // without a list of the profile, the type is checked last
 		return refusedCoding
 	case !p.acceptable(r.Header):
@@ -293,11 +285,8 @@ func (p *Profile) refusedType() *refusal {
 	if len(types) == 0 {
 		types = defaultMediaTypes[:1]
 	}
-	return &refusal{
-		http.StatusUnsupportedMediaType,
-		"Send the request with one Content-Type: " + strings.Join(types, " or ") + ", in UTF-8.",
-		"Accept", strings.Join(types, ", "),
-	}
+	reason := "Send the request with one Content-Type: " + strings.Join(types, " or ") + ", in UTF-8."
+	return &refusal{http.StatusUnsupportedMediaType, reason, "Accept", strings.Join(types, ", ")}
 }
 
 var defaultMediaTypes = []string{"application/json", "application/json-rpc"}

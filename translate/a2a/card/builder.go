@@ -15,6 +15,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
@@ -265,32 +266,20 @@ func (b *Builder) content(ctx context.Context, k key, caller run.Caller) (*conte
 	if old != nil && time.Since(old.checked) < recheck {
 		return old.content, old.fresh, nil
 	}
-	flight := b.flights.DoChan(k.String(), func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reading)
-		defer cancel()
-		return b.renew(ctx, k, caller)
-	})
-	var impatient <-chan time.Time
+	wait := 2 * reading // which ends before
 	if old != nil {
-		timer := time.NewTimer(patience)
-		defer timer.Stop()
-		impatient = timer.C
+		wait = patience
 	}
-	select {
-	case made := <-flight:
-		switch {
-		case made.Err == ErrUnavailable && old != nil: //nolint:errorlint // it is never wrapped
-			return old.content, time.Time{}, nil
-		case made.Err != nil:
-			return nil, time.Time{}, made.Err
-		}
-		now := made.Val.(*kept)
+	now, err := front.Shared(ctx, &b.flights, k.String(), reading, wait, func(ctx context.Context) (*kept, error) { return b.renew(ctx, k, caller) })
+	switch {
+	case err == nil:
 		return now.content, now.fresh, nil
-	case <-impatient:
+	case err == ErrNotFound: //nolint:errorlint // it is never wrapped
+		return nil, time.Time{}, err
+	case old != nil:
 		return old.content, time.Time{}, nil
-	case <-ctx.Done():
-		return nil, time.Time{}, ErrUnavailable
 	}
+	return nil, time.Time{}, ErrUnavailable
 }
 
 // renew asks the bridge, and keeps the result.

@@ -1,0 +1,48 @@
+package front
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+)
+
+// IsRead reports whether a request reads a document. Those with other methods are answered: with what browsers ask before they read a
+// document of another origin, or with a refusal.
+func IsRead(w http.ResponseWriter, r *http.Request, refusal string) bool {
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		return true
+	}
+	header := w.Header()
+	header.Set("Access-Control-Allow-Origin", "*")
+	if r.Method == http.MethodOptions {
+		header.Set("Access-Control-Allow-Methods", "GET, HEAD")
+		header.Set("Access-Control-Allow-Headers", "*")
+		w.WriteHeader(http.StatusNoContent)
+		return false
+	}
+	header.Set("Allow", "GET, HEAD, OPTIONS")
+	header.Set("Cache-Control", "no-store")
+	http.Error(w, refusal, http.StatusMethodNotAllowed)
+	return false
+}
+
+// Shared returns what a function reads once for all that ask for a key at a time, also if they do not wait for it. The reading has a time;
+// a caller waits until its context ends or its patience, and then gets an error.
+func Shared[T any](ctx context.Context, flights *singleflight.Group, key string, reading, patience time.Duration, read func(context.Context) (T, error)) (T, error) {
+	flight := flights.DoChan(key, func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reading)
+		defer cancel()
+		return read(ctx)
+	})
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	select {
+	case made := <-flight:
+		value, _ := made.Val.(T)
+		return value, made.Err
+	case <-ctx.Done():
+		return *new(T), ctx.Err()
+	}
+}
