@@ -36,11 +36,11 @@ func (s *submission) answer(wait bool) (jsontext.Value, *jsonrpc.Error) {
 	if full && !t.Status.State.Settled() { // its run goes on
 		return nil, noRoom(r, "the task "+t.ID)
 	}
-	if fault := reserve(r, wire.TaskEvent(r.version, t, wire.WholeTask, s.send.HistoryLength).Size(), "the task "+t.ID); fault != nil { // then a task that would be answered with a message stays, too
+	if !r.Reserve(wire.TaskEvent(r.version, t, wire.WholeTask, s.send.HistoryLength).Size()) { // then a task that would be answered with a message stays, too
 		if err := s.show(r.ctx); err != nil {
 			return s.untold(err)
 		}
-		return nil, fault
+		return nil, noRoom(r, "the task "+t.ID)
 	}
 	if s.replies.Load() {
 		s.drop(false)

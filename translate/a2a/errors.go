@@ -25,10 +25,6 @@ const (
 	codeRateLimited  = -32057
 )
 
-func taskNotFound(v wire.Version, id string) *jsonrpc.Error {
-	return wire.Error(v, wire.CodeTaskNotFound, "", map[string]string{"taskId": id})
-}
-
 func notCancelable(v wire.Version, t *task.Task, why string) *jsonrpc.Error {
 	return wire.Error(v, wire.CodeTaskNotCancelable, "Task cannot be canceled: "+why, map[string]string{"state": t.Status.State.String()})
 }
@@ -230,7 +226,7 @@ func untold(v wire.Version, t *task.Task, err error) *run.Failure {
 func (r *request) taskError(id string, err error) *jsonrpc.Error {
 	switch {
 	case errors.Is(err, ledger.ErrNoEntry):
-		return taskNotFound(r.version, id)
+		return wire.Error(r.version, wire.CodeTaskNotFound, "", map[string]string{"taskId": id})
 	case errors.Is(err, run.ErrNoRoom):
 		return noRoom(r, "the task "+id)
 	}
@@ -273,15 +269,6 @@ func (r *request) failureOf(fault *jsonrpc.Error) *run.Failure {
 		failure.Argument.Name, failure.Argument.Reason = "id", run.NotFound
 	}
 	return failure
-}
-
-// reserve reserves the memory for an answer before the answer is made. which says what it has. It returns an error if other answers
-// use the memory.
-func reserve(r *request, size int64, which string) *jsonrpc.Error {
-	if r.Reserve(size) {
-		return nil
-	}
-	return noRoom(r, which)
 }
 
 // noRoom returns the error for an answer while other answers use the memory.

@@ -358,7 +358,7 @@ func errorForm(r *http.Request, e *jsonrpc.Error) *jsonrpc.Error {
 // envelopeData returns the data of errors of package jsonrpc, in the form of A2A 1.0, since the version is not known there.
 func envelopeData(code int, reason string, limit *jsonrpc.Limit) jsontext.Value {
 	facts := map[string]string{"detail": reason}
-	if limit != nil {
+	if limit != nil && limit.Name != "" {
 		facts["limit"] = limit.Name
 	}
 	return wire.Error(wire.V10, code, "", facts).Data

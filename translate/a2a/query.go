@@ -117,8 +117,8 @@ func listTasks(r *request) (jsontext.Value, *jsonrpc.Error) {
 			list = append(list, t)
 		}
 	}
-	if fault := reserve(r, wire.PageSize(list, &q), "the tasks"); fault != nil {
-		return nil, fault
+	if !r.Reserve(wire.PageSize(list, &q)) {
+		return nil, noRoom(r, "the tasks")
 	}
 	next := ""
 	if page.More {

@@ -78,7 +78,7 @@ type Profile struct {
 
 // Limit is a limit that a request exceeded.
 type Limit struct {
-	Name string
+	Name string // empty: it is not one of this package
 	Max  int64
 }
 
@@ -117,7 +117,7 @@ func (p *Profile) fault(code int, reason string) *Error { return p.exceeded(code
 // the message.
 func (p *Profile) exceeded(code int, reason string, limit *Limit) *Error {
 	e := &Error{Code: code, Message: cmp.Or(p.Messages[code], faultMessages[code]), general: true}
-	if limit != nil {
+	if limit != nil && limit.Name != "" {
 		e.Message += ": " + reason
 	}
 	if p.ErrorData != nil {

@@ -176,13 +176,13 @@ func (o *output) unreadable(err error, limit int64) {
 
 // tooLarge answers a body that exceeds a limit. own says that the limit is MaxRequestSize.
 func (o *output) tooLarge(limit int64, own bool) {
-	p, exceeded, reason := &o.server.Profile, (*Limit)(nil), fmt.Sprintf("the body is larger than %d bytes", limit)
+	p, name, reason := &o.server.Profile, "", fmt.Sprintf("the body is larger than %d bytes", limit)
 	if own {
-		exceeded, reason = &Limit{limitRequest, limit}, fmt.Sprintf("%s (%s: %d)", reason, limitRequest, limit)
+		name, reason = limitRequest, fmt.Sprintf("%s (%s: %d)", reason, limitRequest, limit)
 	}
 	fault := p.refusal(http.StatusRequestEntityTooLarge, reason)
 	if fault == nil {
-		fault = p.exceeded(CodeInvalidRequest, reason, exceeded)
+		fault = p.exceeded(CodeInvalidRequest, reason, &Limit{name, limit})
 	}
 	o.error(http.StatusRequestEntityTooLarge, nil, fault)
 }

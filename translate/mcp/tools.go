@@ -265,18 +265,15 @@ func structured(r *request, object jsontext.Value, l *translate.Listing) jsontex
 	return w.end(unavailable(l)...)
 }
 
-// searchTools are the tools of the bridge's own with which a model finds and calls skills.
-var searchTools = map[string]func(*request, jsontext.Value) (jsontext.Value, *jsonrpc.Error){
-	wire.SearchSkills: searchSkills, wire.DescribeSkill: describeSkill, wire.CallSkill: callSkill,
+// builtIns are the tools of the bridge's own: the one that follows a run, and those with which a model finds and calls skills.
+var builtIns = map[string]func(*request, jsontext.Value) (jsontext.Value, *jsonrpc.Error){
+	wire.GetRun: getRun, wire.SearchSkills: searchSkills, wire.DescribeSkill: describeSkill, wire.CallSkill: callSkill,
 }
 
 // builtIn returns the function of a tool of the bridge's own; nil: it is no such tool.
 func (o *Options) builtIn(name string) func(*request, jsontext.Value) (jsontext.Value, *jsonrpc.Error) {
-	switch {
-	case name == wire.GetRun:
-		return getRun
-	case o.Search:
-		return searchTools[name]
+	if name == wire.GetRun || o.Search {
+		return builtIns[name]
 	}
 	return nil
 }

@@ -257,7 +257,7 @@ func envelopeData(code int, reason string, limit *jsonrpc.Limit) jsontext.Value 
 	var b builder
 	b.Open()
 	b.Text("reason", reason)
-	if limit != nil {
+	if limit != nil && limit.Name != "" {
 		b.Raw("details", front.LimitDetails(limit.Name, limit.Max))
 	}
 	b.advice(run.Bridge, executed, next)

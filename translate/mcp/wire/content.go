@@ -223,7 +223,7 @@ const TimeLayout = "2006-01-02T15:04:05.000Z07:00"
 func EnvelopeData(_ int, reason string, limit *jsonrpc.Limit) jsontext.Value {
 	return front.Object(func(w *front.Writer) {
 		w.Text("reason", reason)
-		if limit != nil {
+		if limit != nil && limit.Name != "" {
 			w.Raw("details", front.LimitDetails(limit.Name, limit.Max))
 		}
 	})
