@@ -130,10 +130,10 @@ func (h *Handler) mount(ctx caddy.Context, setup *fronts.Setup) (kept *fronts.Ke
 		return nil, err
 	}
 	h.usage.OnRelease(release)
-	if rpc.Callbacks, err = h.Mounts.Callbacks(ctx, setup, kept, skillsprotocol.CallbackOf(rpc)); err != nil {
+	if rpc.Callbacks, err = h.Mounts.Callbacks(ctx, setup, kept, rpc.Callback); err != nil {
 		return nil, err
 	}
-	h.server = setup.Server(rpc, skillsprotocol.Profile(setup.MaxBatch))
+	h.server = setup.Server(rpc.ServeRPC, skillsprotocol.Profile(setup.MaxBatch))
 	h.browser = h.Browse.Handler(setup.Bridge, h.requires(), setup.Refused)
 	page := cmp.Or(h.browser, new(browse.Handler)) // a zero one, if none is served
 	page.Name, page.URL, page.Challenge = h.givenName(), fronts.URLOf, h.challenge()

@@ -50,7 +50,7 @@ func (*streaming) CaddyModule() caddy.ModuleInfo {
 }
 
 func (*streaming) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
-	server := &jsonrpc.Server{WriteTimeout: time.Minute, Handler: jsonrpc.HandlerFunc(func(ctx context.Context, req *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
+	server := &jsonrpc.Server{WriteTimeout: time.Minute, Handler: jsonrpc.Handler(func(ctx context.Context, req *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
 		stream := req.Stream()
 		for i, text := range streamTexts {
 			if stream.Result(uint64(i+1), jsontext.Value(`"`+text+`"`)) != nil {

@@ -135,7 +135,7 @@ func (a *A2A) Serve(ctx caddy.Context, s *Setup, kept *KeptRuns) (*Agent, error)
 	if agent.cards, err = a.cards(s); err != nil {
 		return nil, err
 	}
-	agent.Server = s.Server(front, a2a.Profile(s.MaxBatch))
+	agent.Server = s.Server(front.ServeRPC, a2a.Profile(s.MaxBatch))
 	front.Server = agent.Server
 	return agent, nil
 }

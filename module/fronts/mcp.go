@@ -198,7 +198,7 @@ func (m *MCP) Serve(ctx caddy.Context, s *Setup, questions *runtoken.Sealer) (*T
 			zap.Duration("task_after", o.TaskAfter), zap.Duration("wait", o.Wait))
 	}
 	t := &ToolServer{
-		Server: s.Server(tools, tools.Options.Profile(s.MaxBatch)), path: m.path(), needsToken: s.RequirePrincipal && len(s.Authorization.issuers) == 0,
+		Server: s.Server(tools.ServeRPC, tools.Options.Profile(s.MaxBatch)), path: m.path(), needsToken: s.RequirePrincipal && len(s.Authorization.issuers) == 0,
 	}
 	for _, text := range m.Origins {
 		u, _ := url.Parse(text) // checked before

@@ -34,10 +34,10 @@ func TestKeptRunIsReadOnce(t *testing.T) {
 		i := keptcallstest.Start(t, p, ledgertest.New(), func(c *ledger.Config) { c.Trouble = func(error) {} })
 		begun := i.Call("k", "acme.sum", "", keptcallstest.Waits(0))
 		follower := &runFollower{realm: keptcallstest.Ada.Realm}
-		server := &jsonrpc.Server{Profile: skillsprotocol.Profile(10), Handler: &skillsprotocol.Front{
+		server := &jsonrpc.Server{Profile: skillsprotocol.Profile(10), Handler: (&skillsprotocol.Front{
 			Bridge: i.Bridge, Tokens: (*tokens)(&begun.Ref), Kept: &skillsprotocol.KeptRuns{Ledger: i.Ledger, Owner: follower.owner},
 			Canceled: i.Canceled,
-		}}
+		}).ServeRPC}
 		for _, c := range []struct {
 			name, method, want string
 			down               bool

@@ -105,7 +105,7 @@ func newAgent(tb testing.TB, setups ...setup) *agent {
 	tb.Cleanup(func() { a.front.Ledger.Close(context.Background()) })
 	eventually(tb, a.front.Ledger.IsReachable, "the store has answered") // before, also answers that are messages are kept as tasks
 	a.server = &jsonrpc.Server{
-		Handler: a.front, Profile: a2a.Profile(20), MaxRequestSize: 1 << 20, MaxAnswers: a.maxAnswers,
+		Handler: a.front.ServeRPC, Profile: a2a.Profile(20), MaxRequestSize: 1 << 20, MaxAnswers: a.maxAnswers,
 		OnPanic: func(_ context.Context, value any, stack []byte) { tb.Errorf("panic: %v\n%s", value, stack) },
 	}
 	a.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

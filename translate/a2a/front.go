@@ -63,10 +63,7 @@ type Front struct {
 	events jsonrpc.Results[wire.Event] // and answers that are being sent
 }
 
-var (
-	_ jsonrpc.Handler = (*Front)(nil)
-	_ ledger.View     = (*Front)(nil)
-)
+var _ ledger.View = (*Front)(nil)
 
 // method is a method of A2A in one or several versions.
 type method struct {

@@ -213,13 +213,9 @@ func (s *mediaSearch) value(depth int) (only bool) {
 // object reads an object, which may be a file.
 func (s *mediaSearch) object(depth int) (only bool) {
 	_, _ = s.decoder.ReadToken() // it was peeked
-	type content struct {
-		raw   jsontext.Value
-		start int
-	}
-	var file content
+	var file jsontext.Value
 	var declared, filename string
-	contents, others := 0, false
+	at, others := 0, false
 	for s.more('}') {
 		s.left--
 		quoted, _ := s.raw()
@@ -231,9 +227,8 @@ func (s *mediaSearch) object(depth int) (only bool) {
 		}
 		raw, start := s.raw()
 		switch short := len(raw) <= maxMediaType; {
-		case slices.Contains(bytesMembers, name) && contents == 0:
-			file = content{raw, start}
-			contents++
+		case slices.Contains(bytesMembers, name) && file == nil:
+			file, at = raw, start
 		case short && slices.Contains(typeMembers, name) && declared == "":
 			said := string(jsonrpc.Unquote(raw))
 			declared = cmp.Or(mediaType(said), said)
@@ -247,7 +242,7 @@ func (s *mediaSearch) object(depth int) (only bool) {
 	}
 	closing, _ := s.decoder.ReadToken()
 	others = others || closing.Kind() != '}' // nothing more is looked at
-	return contents == 1 && s.add(file.raw, file.start, declared, filename) && !others
+	return file != nil && s.add(file, at, declared, filename) && !others
 }
 
 // raw reads a string. It returns it as a slice of the text, with where it starts; nil: there is none.

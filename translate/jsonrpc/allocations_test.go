@@ -28,7 +28,7 @@ func TestAllocations(t *testing.T) {
 		t.Skip("the race detector takes memory of its own")
 	}
 	const body = `{"jsonrpc":"2.0","method":"execute_skill","params":{"name":"a.b","args":{"city":"Kyoto","days":[1,2,3]}},"id":"7b1f3a3e-5f0c"}`
-	s := &Server{Profile: Profile{Methods: []string{"execute_skill"}}, Handler: HandlerFunc(func(context.Context, *Request) (jsontext.Value, *Error) {
+	s := &Server{Profile: Profile{Methods: []string{"execute_skill"}}, Handler: Handler(func(context.Context, *Request) (jsontext.Value, *Error) {
 		return jsontext.Value(`{"status":"completed"}`), nil
 	})}
 	r := httptest.NewRequest(http.MethodPost, "/rpc", nil)

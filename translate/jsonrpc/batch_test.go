@@ -92,7 +92,7 @@ func TestLargeBatchIsWrittenAsItEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{doors: map[string]chan struct{}{}}
 		large := `"` + strings.Repeat("x", 100_000) + `"`
-		s := &jsonrpc.Server{Profile: jsonrpc.Profile{MaxBatch: 10}, Handler: jsonrpc.HandlerFunc(func(ctx context.Context, req *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
+		s := &jsonrpc.Server{Profile: jsonrpc.Profile{MaxBatch: 10}, Handler: jsonrpc.Handler(func(ctx context.Context, req *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
 			result, fault := g.ServeRPC(ctx, req)
 			if string(req.ID) == "2" {
 				result = jsontext.Value(large)
@@ -145,7 +145,7 @@ func TestBatchHasRoom(t *testing.T) {
 			}
 			return &jsonrpc.Error{Code: 1, Message: "no room"}
 		}},
-		Handler: jsonrpc.HandlerFunc(func(_ context.Context, req *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
+		Handler: jsonrpc.Handler(func(_ context.Context, req *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
 			switch string(req.ID) {
 			case "0": // reserves what it does not need
 				if !req.Reserve(100_000) || req.Reserve(1_000_000) || !req.Reserve(120_000) || !req.Reserve(1) {
@@ -165,7 +165,7 @@ func TestBatchHasRoom(t *testing.T) {
 		t.Errorf("no room for %d of %d; %d bytes", got, elements, w.Body.Len())
 	}
 	s = &jsonrpc.Server{MaxAnswerSize: 100, Handler: s.Handler, Profile: s.Profile} // less than minShare
-	s.Handler = jsonrpc.HandlerFunc(func(context.Context, *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) { return large, nil })
+	s.Handler = jsonrpc.Handler(func(context.Context, *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) { return large, nil })
 	s.Profile.TooLarge = func(*jsonrpc.Request, *jsonrpc.Error) *jsonrpc.Error {
 		return &jsonrpc.Error{Code: 1, Message: "no room"}
 	}
@@ -182,7 +182,7 @@ func TestBatchIsNotStartedWhenCancelled(t *testing.T) {
 	cancel()
 	s := &jsonrpc.Server{
 		Profile: jsonrpc.Profile{MaxBatch: 10},
-		Handler: jsonrpc.HandlerFunc(func(_ context.Context, req *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
+		Handler: jsonrpc.Handler(func(_ context.Context, req *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
 			t.Errorf("%s is started", req.ID)
 			return req.ID, nil
 		}),
@@ -198,7 +198,7 @@ func TestNotificationsOfABatchRun(t *testing.T) {
 	var calls atomic.Int32
 	s := &jsonrpc.Server{
 		Profile: profile,
-		Handler: jsonrpc.HandlerFunc(func(context.Context, *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
+		Handler: jsonrpc.Handler(func(context.Context, *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
 			calls.Add(1)
 			return nil, &jsonrpc.Error{Code: 1, Message: "dropped"}
 		}),

@@ -77,7 +77,7 @@ func BenchmarkServe(b *testing.B) {
 		"base64/256KB": envelope(`{"file":"` + strings.Repeat("iVBORw0KGgo/AAAN", 16<<10) + `"}`), "base64/900KB": envelope(`{"file":"` + strings.Repeat("iVBORw0KGgo/AAAN", 57_600) + `"}`),
 	} {
 		b.Run(name, func(b *testing.B) {
-			s := &jsonrpc.Server{Profile: profile, Handler: jsonrpc.HandlerFunc(func(context.Context, *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
+			s := &jsonrpc.Server{Profile: profile, Handler: jsonrpc.Handler(func(context.Context, *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
 				return jsontext.Value(`{}`), nil
 			})}
 			w, text := httptest.NewRecorder(), strings.NewReader(body)

@@ -6,7 +6,7 @@
 // request and writes the answers:
 //
 //	server := &jsonrpc.Server{
-//		Handler: jsonrpc.HandlerFunc(func(ctx context.Context, req *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
+//		Handler: jsonrpc.Handler(func(ctx context.Context, req *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
 //			if req.Method != "ping" {
 //				return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found"}
 //			}

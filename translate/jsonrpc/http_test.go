@@ -16,7 +16,7 @@ import (
 func TestHandlerSeesHTTP(t *testing.T) {
 	seen := make(chan bool, 2)
 	s := newToyServer()
-	s.Handler = jsonrpc.HandlerFunc(func(_ context.Context, req *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
+	s.Handler = jsonrpc.Handler(func(_ context.Context, req *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
 		if got := req.HTTP.Header.Get("A2a-Version") + " " + req.HTTP.URL.Path; got != "1.0 /rpc/skill" {
 			t.Errorf("the method sees %q", got)
 		}
@@ -49,7 +49,7 @@ func TestErrorWithStatus(t *testing.T) {
 	}}
 	s := newToyServer()
 	s.Profile.ErrorStatus = func(int) int { return http.StatusTeapot }
-	s.Handler = jsonrpc.HandlerFunc(func(_ context.Context, req *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
+	s.Handler = jsonrpc.Handler(func(_ context.Context, req *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
 		if req.Method == "other" {
 			return nil, &jsonrpc.Error{Code: -32057, Message: "other"}
 		}

@@ -74,7 +74,7 @@ func TestOwnersOfAnswers(t *testing.T) {
 	large := jsontext.Value(`"` + strings.Repeat("x", 200_000) + `"`)
 	var results jsonrpc.Results[int]
 	var key atomic.Int64
-	for name, handler := range map[string]jsonrpc.HandlerFunc{
+	for name, handler := range map[string]jsonrpc.Handler{
 		"answer": func(context.Context, *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) { return large, nil },
 		"stream": func(_ context.Context, r *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
 			_ = r.Stream().Result(1, large)

@@ -77,7 +77,7 @@ func TestClientHasTimeForEachPiece(t *testing.T) {
 				var canceled atomic.Bool
 				s := &jsonrpc.Server{
 					Profile: jsonrpc.Profile{MaxBatch: 10}, WriteTimeout: 10 * time.Second,
-					Handler: jsonrpc.HandlerFunc(func(ctx context.Context, req *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
+					Handler: jsonrpc.Handler(func(ctx context.Context, req *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
 						if string(req.ID) == "2" { // the others have been written by then
 							select {
 							case <-ctx.Done():
@@ -122,7 +122,7 @@ func TestConnectionOfUnread(t *testing.T) {
 		ended := make(chan struct{})
 		s := &jsonrpc.Server{
 			WriteTimeout: 200 * time.Millisecond,
-			Handler: jsonrpc.HandlerFunc(func(context.Context, *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
+			Handler: jsonrpc.Handler(func(context.Context, *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
 				return jsontext.Value(`"` + strings.Repeat("x", 16<<20) + `"`), nil
 			}),
 			OnUnread: func(_ context.Context, written int64) { unread <- written },

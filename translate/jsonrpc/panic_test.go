@@ -20,7 +20,7 @@ func newFragileServer(t *testing.T, told *atomic.Int32) *jsonrpc.Server {
 	t.Helper()
 	return &jsonrpc.Server{
 		Profile: profile,
-		Handler: jsonrpc.HandlerFunc(func(ctx context.Context, req *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
+		Handler: jsonrpc.Handler(func(ctx context.Context, req *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
 			switch req.Method {
 			case "panic":
 				panic("secret")
@@ -122,7 +122,7 @@ func TestAbortEndsTheBatch(t *testing.T) {
 	}()
 	s := &jsonrpc.Server{
 		Profile: jsonrpc.Profile{MaxBatch: 2},
-		Handler: jsonrpc.HandlerFunc(func(ctx context.Context, req *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
+		Handler: jsonrpc.Handler(func(ctx context.Context, req *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
 			if string(req.ID) == "1" {
 				panic(http.ErrAbortHandler)
 			}

@@ -80,7 +80,7 @@ func TestProfiles(t *testing.T) {
 		{"null id in an error", jsonrpc.Profile{NullID: true, OmitNullID: true}, strings.Replace(nullID, "get_data", "x", 1), 200, answerOf(`null`, jsonrpc.CodeMethodNotFound)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := &jsonrpc.Server{Profile: c.profile, Handler: jsonrpc.HandlerFunc(func(ctx context.Context, req *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
+			s := &jsonrpc.Server{Profile: c.profile, Handler: jsonrpc.Handler(func(ctx context.Context, req *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
 				if req.Method == "panic" {
 					panic("a bug")
 				}
@@ -181,7 +181,7 @@ func TestBrokenBodyHasParseStatus(t *testing.T) {
 
 // params that are null are absent.
 func TestNullParams(t *testing.T) {
-	s := &jsonrpc.Server{Profile: jsonrpc.Profile{MaxBatch: 2}, Handler: jsonrpc.HandlerFunc(func(_ context.Context, r *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
+	s := &jsonrpc.Server{Profile: jsonrpc.Profile{MaxBatch: 2}, Handler: jsonrpc.Handler(func(_ context.Context, r *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
 		return strconv.AppendBool(nil, r.Params == nil && r.Members == nil), nil
 	})}
 	for body, want := range map[string]string{
@@ -221,7 +221,7 @@ func TestErrorForm(t *testing.T) {
 		own := *e
 		own.Message = r.Header.Get("Form")
 		return &own
-	}}, Handler: jsonrpc.HandlerFunc(func(context.Context, *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
+	}}, Handler: jsonrpc.Handler(func(context.Context, *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
 		return nil, &jsonrpc.Error{Code: 7, Message: "own"}
 	})}
 	for body, want := range map[string]int{"{": 1, "1": 1, "[1,2]": 2, "[]": 1, `{"jsonrpc":"2.0","id":1,"method":"m"}`: 0, `[{"jsonrpc":"2.0","id":1,"method":"m"}]`: 0} {

@@ -136,20 +136,7 @@ func (r *Request) IsNotification() bool { return r.ID == nil }
 // InBatch reports whether the request is an element of a batch.
 func (r *Request) InBatch() bool { return r.batch != nil }
 
-// Handler runs methods.
-type Handler interface {
-	// ServeRPC answers one request, or handles one notification, for which the
-	// return values are ignored. The result must be one valid JSON value. This is
-	// not checked, except that an empty result is answered with an internal error.
-	// With an error, the result is ignored. The elements of a batch are served
-	// concurrently. req, Params and ID must not be kept after the return.
-	ServeRPC(ctx context.Context, req *Request) (jsontext.Value, *Error)
-}
-
-// HandlerFunc is a function that is a [Handler].
-type HandlerFunc func(ctx context.Context, req *Request) (jsontext.Value, *Error)
-
-// ServeRPC calls f.
-func (f HandlerFunc) ServeRPC(ctx context.Context, req *Request) (jsontext.Value, *Error) {
-	return f(ctx, req)
-}
+// Handler answers one request, or handles one notification, for which the return values are ignored. The result must be one valid JSON
+// value. This is not checked, except that an empty result is answered with an internal error. With an error, the result is ignored. The
+// elements of a batch are served concurrently. The request, its Params and its ID must not be kept after the return.
+type Handler func(ctx context.Context, req *Request) (jsontext.Value, *Error)

@@ -218,7 +218,7 @@ func (s *Server) call(ctx context.Context, req *Request) (a answer) {
 		}
 		a = answer{err: s.Profile.fault(CodeInternalError, "the method failed because of a bug"), panicked: true}
 	}()
-	result, err := s.Handler.ServeRPC(ctx, req)
+	result, err := s.Handler(ctx, req)
 	return answer{result: result, err: err}
 }
 

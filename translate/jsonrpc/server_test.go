@@ -180,7 +180,7 @@ func TestReleasedRequests(t *testing.T) {
 		s.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/rpc", strings.NewReader(body)))
 		return w.Body.String()
 	}
-	s.Handler = jsonrpc.HandlerFunc(func(ctx context.Context, req *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
+	s.Handler = jsonrpc.Handler(func(ctx context.Context, req *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
 		if req.Method != "release" {
 			return toys(ctx, req)
 		}
@@ -350,7 +350,7 @@ func TestResults(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newToyServer()
-			s.Handler = jsonrpc.HandlerFunc(func(context.Context, *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
+			s.Handler = jsonrpc.Handler(func(context.Context, *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
 				return c.result, c.err
 			})
 			for body, answer := range map[string]string{ping: c.answer, `[` + ping + `]`: `[` + c.answer + `]`} {
@@ -367,7 +367,7 @@ func TestRequestReachesHandler(t *testing.T) {
 	type key struct{}
 	var got jsonrpc.Request
 	s := newToyServer()
-	s.Handler = jsonrpc.HandlerFunc(func(ctx context.Context, req *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
+	s.Handler = jsonrpc.Handler(func(ctx context.Context, req *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
 		if ctx.Value(key{}) != "value" {
 			t.Error("the context is not the request's")
 		}

@@ -19,7 +19,7 @@ import (
 
 // newStreamServer returns a server whose method "x" sends events; the others are toys.
 func newStreamServer(send func(ctx context.Context, s *jsonrpc.Stream)) *jsonrpc.Server {
-	return &jsonrpc.Server{Profile: profile, Handler: jsonrpc.HandlerFunc(func(ctx context.Context, req *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
+	return &jsonrpc.Server{Profile: profile, Handler: jsonrpc.Handler(func(ctx context.Context, req *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
 		if req.Method != "x" {
 			return toys(ctx, req)
 		}
@@ -118,7 +118,7 @@ func TestNoStream(t *testing.T) {
 			t.Errorf("%s: %s, want %s", body, got, answer)
 		}
 	}
-	s.Handler = jsonrpc.HandlerFunc(func(_ context.Context, req *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
+	s.Handler = jsonrpc.Handler(func(_ context.Context, req *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
 		if first := req.Stream(); first != req.Stream() {
 			t.Error("a request has two streams")
 		}

@@ -69,7 +69,7 @@ func invalidParams(err error) *jsonrpc.Error {
 }
 
 func newToyServer() *jsonrpc.Server {
-	return &jsonrpc.Server{Handler: jsonrpc.HandlerFunc(toys), Profile: profile}
+	return &jsonrpc.Server{Handler: jsonrpc.Handler(toys), Profile: profile}
 }
 
 // post sends body as application/json.

@@ -103,7 +103,7 @@ func (s *server) serve(tb testing.TB, change func(*server), skills ...object) *s
 	}
 	s.front.Bridge = bridge
 	rpc := &jsonrpc.Server{
-		Handler: s.front, Profile: s.front.Options.Profile(5), MaxRequestSize: 1 << 20, MaxAnswers: s.maxAnswers, Memory: s.memory,
+		Handler: s.front.ServeRPC, Profile: s.front.Options.Profile(5), MaxRequestSize: 1 << 20, MaxAnswers: s.maxAnswers, Memory: s.memory,
 		OnPanic: func(_ context.Context, value any, stack []byte) { tb.Errorf("panic: %v\n%s", value, stack) },
 	}
 	s.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

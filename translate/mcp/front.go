@@ -108,8 +108,6 @@ type Front struct {
 	listeners listeners
 }
 
-var _ jsonrpc.Handler = (*Front)(nil)
-
 // The methods.
 const (
 	methodInitialize   = "initialize"

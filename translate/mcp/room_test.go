@@ -18,7 +18,7 @@ import (
 func take(t *testing.T, memory *share.Pool, most, size int64) (free func()) {
 	t.Helper()
 	taken, release, done := make(chan bool), make(chan struct{}), make(chan struct{})
-	other := &jsonrpc.Server{MaxAnswers: most, Memory: memory, Handler: jsonrpc.HandlerFunc(func(_ context.Context, r *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
+	other := &jsonrpc.Server{MaxAnswers: most, Memory: memory, Handler: jsonrpc.Handler(func(_ context.Context, r *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
 		taken <- r.Reserve(size)
 		<-release
 		return jsontext.Value("1"), nil

@@ -1,7 +1,7 @@
 // Package skillsprotocol is the front for the Skills Protocol, which has JSON-RPC
 // methods for listing, describing and executing skills.
 //
-// A [Front] is a [jsonrpc.Handler]. It turns the params of a method into a
+// The method ServeRPC of a [Front] is a [jsonrpc.Handler]. It turns the params of a method into a
 // [translate.Call], calls a [Bridge], and turns the [run.Run] into an answer. The bridge finds
 // the skill, executes it and classifies failures. This package maps the outcome to
 // members and codes of the Skills Protocol.

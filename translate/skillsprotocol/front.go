@@ -64,8 +64,6 @@ type Front struct {
 	Page func(ctx context.Context, d *translate.Description) (string, error)
 }
 
-var _ jsonrpc.Handler = (*Front)(nil)
-
 // callerFor returns the caller of a method, for the bridge.
 func callerFor(ctx context.Context, method string) run.Caller {
 	who := translate.RequestOf(ctx).Caller

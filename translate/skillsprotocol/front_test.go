@@ -477,7 +477,7 @@ func TestTooLarge(t *testing.T) {
 	const details = `"details":{"limit":"answer_size","max":100000}`
 	s := &jsonrpc.Server{
 		Profile: skillsprotocol.Profile(50), MaxAnswerSize: 100_000,
-		Handler: jsonrpc.HandlerFunc(func(_ context.Context, req *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
+		Handler: jsonrpc.Handler(func(_ context.Context, req *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
 			long := jsontext.Value(`"` + strings.Repeat("x", 200_000) + `"`)
 			if string(req.ID) != "1" {
 				return long, nil

@@ -38,7 +38,7 @@ func sendTo(t *testing.T, s ledger.Store, b *fakeBridge, principal, body string,
 	front := &skillsprotocol.Front{Bridge: b, Tokens: fakeTokens{}, Canceled: new(ledger.Cancellations), Kept: &skillsprotocol.KeptRuns{
 		Ledger: ledger.New(ledger.Config{Store: s}), Owner: func(principal string) ledger.Owner { return ledger.Owner{Principal: principal} },
 	}}
-	server := &jsonrpc.Server{Handler: front, Profile: skillsprotocol.Profile(10)}
+	server := &jsonrpc.Server{Handler: front.ServeRPC, Profile: skillsprotocol.Profile(10)}
 	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
 	for _, key := range keys {

@@ -66,16 +66,11 @@ func checkReceiver(ctx context.Context, p *params, by *callbacks.Sender, to rece
 // The type of call-backs.
 const typeRunEnded = "run.ended"
 
-// CallbackOf returns the function that makes what a call-back says about a run that has ended: the result or the error with which get_run
-// answers its caller. A nil outcome is too large for a call-back. The result is nil if the access rules deny the skill of the run to its caller.
-func CallbackOf(f *Front) func(ctx context.Context, e *ledger.Entry, o *run.Run) []byte {
-	return func(ctx context.Context, e *ledger.Entry, o *run.Run) []byte {
-		return callback(translate.WithCaller(ctx, run.Caller{Principal: e.Owner.Principal, Front: Name}), f, e, o)
-	}
-}
-
-func callback(ctx context.Context, f *Front, e *ledger.Entry, o *run.Run) []byte {
-	caller := translate.RequestOf(ctx).Principal
+// Callback returns what a call-back says about a run that has ended: the result or error that get_run has; nil: its owner may not see it any
+// more. Without an outcome, it leaves that out.
+func (f *Front) Callback(ctx context.Context, e *ledger.Entry, o *run.Run) []byte {
+	caller := e.Owner.Principal
+	ctx = translate.WithCaller(ctx, run.Caller{Principal: caller, Front: Name})
 	if !f.Bridge.Permits(&e.Ref, caller) {
 		return nil
 	}

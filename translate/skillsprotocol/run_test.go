@@ -83,7 +83,7 @@ func TestArgumentsAreReleased(t *testing.T) {
 		}
 	}
 	front := &skillsprotocol.Front{Bridge: b, Tokens: fakeTokens{}, Canceled: new(ledger.Cancellations)}
-	server := &jsonrpc.Server{Handler: jsonrpc.HandlerFunc(func(ctx context.Context, r *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
+	server := &jsonrpc.Server{Handler: jsonrpc.Handler(func(ctx context.Context, r *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
 		req = r
 		return front.ServeRPC(ctx, r)
 	})}

@@ -27,7 +27,7 @@ func TestDecodeSendOfServer(t *testing.T) {
 			params := `{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"hi"},{"data":{"a":1}}],"metadata":{"skillId":"s"}` + c.more + `},"configuration":{"historyLength":3}}`
 			var sent wire.Send
 			var violations []wire.Violation
-			server := jsonrpc.Server{Handler: jsonrpc.HandlerFunc(func(_ context.Context, r *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
+			server := jsonrpc.Server{Handler: jsonrpc.Handler(func(_ context.Context, r *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
 				sent, violations = wire.DecodeSend(wire.V10, jsonrpc.Object{Text: r.Params, Members: r.Members})
 				clear(r.Params)
 				return jsontext.Value(`null`), nil
