@@ -61,7 +61,7 @@ func (g *gate) ServeRPC(_ context.Context, req *jsonrpc.Request) (jsontext.Value
 func TestBatchStartsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{doors: map[string]chan struct{}{}}
-		s := &jsonrpc.Server{Handler: g, Profile: jsonrpc.Profile{MaxBatch: 10}}
+		s := &jsonrpc.Server{Handler: g.ServeRPC, Profile: jsonrpc.Profile{MaxBatch: 10}}
 		answered := make(chan *httptest.ResponseRecorder)
 		go func() { answered <- post(t, s, batch(10)) }()
 		for _, end := range []string{"2", "3", "1", "9", "5", "8", "4", "7", "0", "6"} {
