@@ -3,6 +3,7 @@ package jsonrpc
 import (
 	"bytes"
 	"iter"
+	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -75,13 +76,20 @@ func ValueOf(object jsontext.Value, name string) jsontext.Value {
 
 // Repeated returns a name that an object has more than once.
 func Repeated(object jsontext.Value) (name string, twice bool) {
-	seen := map[string]bool{}
+	var few [8][]byte // most objects have no more members, and need no map
+	seen, others := few[:0], map[string]bool(nil)
 	for quoted := range Members(object) {
-		text := string(Unquote(quoted))
-		if seen[text] {
-			return text, true
+		text := Unquote(quoted)
+		switch {
+		case others[string(text)] || slices.ContainsFunc(seen, func(known []byte) bool { return bytes.Equal(known, text) }):
+			return string(text), true
+		case len(seen) < len(few):
+			seen = append(seen, text)
+		case others == nil:
+			others = map[string]bool{string(text): true}
+		default:
+			others[string(text)] = true
 		}
-		seen[text] = true
 	}
 	return "", false
 }

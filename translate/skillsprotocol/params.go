@@ -98,8 +98,10 @@ func (p *params) readNames(path string, object jsontext.Value, known []string) {
 		return
 	}
 	for quoted, value := range jsonrpc.Members(object) {
-		if name := path + string(jsonrpc.Unquote(quoted)); !jsonrpc.IsNull(value) && !slices.Contains(known, name) {
-			p.ignore(name)
+		own := jsonrpc.Unquote(quoted)
+		isKnown := func(name string) bool { return strings.TrimPrefix(name, path) == string(own) }
+		if !jsonrpc.IsNull(value) && !slices.ContainsFunc(known, isKnown) {
+			p.ignore(path + string(own))
 		}
 	}
 }

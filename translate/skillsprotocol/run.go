@@ -40,7 +40,7 @@ const aboutRunToken = "the run_token of an earlier answer"
 // followsRun reports whether the params of execute_skill are a call of the tool [front.GetRun] by a model, and makes those of get_run of them. If the
 // arguments have no run token, they are those of a skill whose name is the same. What is about skills, such as an idempotency key, has no effect.
 func followsRun(p *params) bool {
-	if jsonrpc.Text(p.value(paramName)) != front.GetRun {
+	if name := p.value(paramName); name.Kind() != '"' || string(jsonrpc.Unquote(name)) != front.GetRun {
 		return false
 	}
 	own := p.request.Members
