@@ -45,7 +45,7 @@ var ceilings = map[string]int{
 	"module/bridge":            1996,
 	"module/fronts":            1497,
 	"translate/jsonrpc":        1580,
-	"translate/front":          1493,
+	"translate/front":          1524,
 	"module/browse":            1127,
 	"module/consent":           529,
 	"translate/polling":        1144,
