@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/sync/errgroup"
 
@@ -308,16 +307,26 @@ func mediaFaults(phase run.Phase, header http.Header) []fault {
 
 // kindOf returns Index for a document with the member skills, else Descriptor.
 func kindOf(text []byte) Kind {
-	var members struct {
-		Skills   jsontext.Value `json:"skills"`
-		Endpoint jsontext.Value `json:"endpoint"`
-		Inputs   jsontext.Value `json:"inputs"`
+	decoder := jsontext.NewDecoder(bytes.NewReader(document.WithoutBOM(text)), jsontext.AllowDuplicateNames(true))
+	if t, err := decoder.ReadToken(); err != nil || t.Kind() != '{' {
+		return Descriptor
 	}
-	err := json.Unmarshal(document.WithoutBOM(text), &members, jsontext.AllowDuplicateNames(true))
-	if members.Endpoint == nil && members.Inputs == nil && (members.Skills != nil || err != nil && bytes.Contains(text, []byte(`"skills":`))) {
-		return Index
+	kind := Descriptor
+	for {
+		name, err := decoder.ReadToken()
+		if err != nil || name.Kind() != '"' {
+			return kind
+		}
+		switch name.String() {
+		case "skills":
+			kind = Index
+		case "endpoint", "inputs":
+			return Descriptor
+		}
+		if decoder.SkipValue() != nil {
+			return kind
+		}
 	}
-	return Descriptor
 }
 
 // The documents of a minimal provider with one skill.

@@ -131,7 +131,7 @@ func TestCheckOfRefreshTokens(t *testing.T) {
 	for _, tc := range []struct {
 		scopes hostile.Object
 		want   string
-	}{{hostile.Object{"openid": "x"}, "connected accounts without a refresh token: 1 of 1"}, {scopes, ""}} {
+	}{{hostile.Object{"openid": "x"}, "connected accounts whose access token ends, without a refresh token: 1 of 1"}, {scopes, ""}} {
 		s := newLogin(t)
 		p := hostile.NewProvider(t, s.skills(tc.scopes)...)
 		b := start(t, s, p, site(t, source(p, "acme", s)))

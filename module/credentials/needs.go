@@ -53,7 +53,10 @@ func (c *userClient) holds(row *grantRow, auth *document.Auth) bool {
 // update gives a grant of this client what revoking its token needs now. That of another server stays as it is, so that the server gets nothing of this one's.
 func (c *userClient) update(row *grantRow) {
 	if c.holds(row, nil) {
-		row.Secret, row.InBody, row.Revoke = c.Secret, c.InBody, cmp.Or(c.revocationURL, row.Revoke)
+		row.Secret, row.InBody = c.Secret, c.InBody
+		if row.Revoke = cmp.Or(row.Revoke, c.revocationURL); c.TokenURL != "" { // else it may be that of another token endpoint
+			row.Revoke = cmp.Or(c.revocationURL, row.Revoke)
+		}
 	}
 }
 

@@ -412,7 +412,7 @@ func TestS344NewConsentKeepsNewTokens(t *testing.T) {
 			}
 			o, _ := ofUsers(t, memory, configure)
 			e, ended := new(tokenEndpoint), false
-			e.answer = func(n int, r *http.Request) (*reply, error) {
+			e.answer = func(n int, _ *http.Request) (*reply, error) {
 				e.mu.Lock()
 				defer e.mu.Unlock()
 				switch form := e.forms[n-1]; {

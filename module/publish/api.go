@@ -59,7 +59,7 @@ func (x *execution) ask(ctx context.Context, r *http.Request) *publish.Result {
 			return result
 		}
 		result := o.Result(status, nil, nil)
-		if status >= http.StatusInternalServerError {
+		if status >= http.StatusInternalServerError && result.Refused == 0 {
 			result.Failure.Message = "The API gave no whole answer; the operation may have been executed"
 		}
 		return result

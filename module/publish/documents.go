@@ -192,8 +192,8 @@ func (s *source) guarded(ctx context.Context, r *reader) (api *publish.API, err 
 func (s *source) look() string {
 	var b strings.Builder
 	for _, file := range s.files {
-		names := []string{file}
 		entries, _ := os.ReadDir(file) // what can't be read is reported when it is read
+		names := append(make([]string, 0, 1+len(entries)), file)
 		for _, entry := range entries {
 			names = append(names, filepath.Join(file, entry.Name()))
 		}

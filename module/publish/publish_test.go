@@ -202,6 +202,14 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// A handler that refuses a request without asking the API has executed nothing, and its status says so.
+func TestRefusingHandler(t *testing.T) {
+	p := start(t, startAPI(t), testbed.Site("skill_publish {\n\topenapi "+write(t, "pets.yaml", pets)+" {\n\t\tinclude getPet\n\t}\n\tstore memory\n}", "error 503"))
+	if got := p.invoke("get-pet", `{"petId":"1"}`); got.Status != http.StatusServiceUnavailable || !strings.Contains(got.Body, "The API answered HTTP 503 ") {
+		t.Errorf("no API at all: %v", got)
+	}
+}
+
 // A text whose JSON takes more than all that is remembered is answered, and takes nothing from others.
 func TestLargeOutput(t *testing.T) {
 	a := startAPI(t)

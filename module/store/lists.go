@@ -52,7 +52,7 @@ func list(q *ledger.Query) (text string, looks int, args arguments) {
 		id, of = "id", in(&args, "realm", []byte(q.Owner.Realm))+in(&args, "owner", []byte(q.Owner.Principal))
 	case len(q.States) > 0 && !slices.ContainsFunc(q.States, ledger.State.Ended): // the open ones are few, and have an index
 		id, of, fits = "id", " AND state < {ended}"+fits, ""
-		if skill != "" { // which is not in that
+		if skill != "" && q.Operator.ID == "" { // which is not in that
 			from = "(SELECT realm AS x, owner AS y, id AS z FROM runs WHERE id < $1" + of + " ORDER BY id DESC LIMIT $2) AS open JOIN runs ON realm = x AND owner = y AND id = z"
 		}
 	case len(q.States) > 0 && slices.Min(q.States) > ledger.Completed: // so are those that did not complete

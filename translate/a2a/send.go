@@ -68,9 +68,11 @@ func (r *request) send() (result jsontext.Value, fault *jsonrpc.Error) {
 		return nil, fault
 	}
 	if send.Push != nil && t != nil { // before the message, so that its receiver misses no event of it
-		if _, fault = r.attach(t, send.Push, inlinePrefixes[r.version]); fault != nil {
+		if t, fault = r.attachTo(t, &send); fault != nil {
 			return nil, fault
 		}
+		s.task = t
+		s.newest.Store(t)
 	}
 	waits := !s.send.Immediately || r.version == wire.V01
 	if t != nil && t.Status.State.Open() {

@@ -110,6 +110,19 @@ func (r *request) attach(t *task.Task, p *wire.PushParams, prefix string) (*wire
 	return made, nil
 }
 
+// attachTo adds the webhook of a message to its task. The message may be sent again, so that an id follows from it.
+func (r *request) attachTo(t *task.Task, send *wire.Send) (*task.Task, *jsonrpc.Error) {
+	if send.Push.ID == "" && r.version == wire.V10 {
+		send.Push.ID = uuid.NewSHA1(uuid.NameSpaceURL, []byte(send.Message.ID+" "+send.Push.URL)).String()
+	}
+	t, err := r.front.Push.noted(r.ctx, t)
+	if err != nil {
+		return nil, r.taskError(send.Task, err)
+	}
+	_, fault := r.attach(t, send.Push, inlinePrefixes[r.version])
+	return t, fault
+}
+
 // getWebhook returns a webhook of a task. The older versions need no id of the webhook.
 func getWebhook(r *request) (jsontext.Value, *jsonrpc.Error) {
 	p, t, all, fault := r.webhooks(r.version == wire.V10)

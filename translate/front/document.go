@@ -36,13 +36,13 @@ func Shared[T any](ctx context.Context, flights *singleflight.Group, key string,
 		defer cancel()
 		return read(ctx)
 	})
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	waiting, cancel := context.WithTimeout(ctx, patience) // ctx is that of the reading, too
 	defer cancel()
 	select {
 	case made := <-flight:
 		value, _ := made.Val.(T)
 		return value, made.Err
-	case <-ctx.Done():
-		return *new(T), ctx.Err()
+	case <-waiting.Done():
+		return *new(T), waiting.Err()
 	}
 }

@@ -157,7 +157,7 @@ func valueEnd(text []byte, i int) int {
 			}
 		}
 	}
-	return i
+	return min(i, len(text)) // a text that is cut in a string has its end after it
 }
 
 // Deeper reports whether arrays and objects nest deeper than limit; the outermost has the

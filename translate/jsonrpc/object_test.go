@@ -2,6 +2,7 @@ package jsonrpc_test
 
 import (
 	"bytes"
+	"slices"
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -43,4 +44,16 @@ func FuzzMembers(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Answers of providers are searched for a member also if they are cut.
+func TestValueOfCutText(t *testing.T) {
+	const whole = `{"status":"completed","output":{"text":"a\"a","list":["x\\",[1,"y"]]},"id":"z"}`
+	for n := range len(whole) + 1 {
+		cut := slices.Clip([]byte(whole[:n]))
+		value := jsonrpc.ValueOf(cut[:n:n], "id")
+		if n == len(whole) && string(value) != `"z"` || n < len(whole)-4 && value != nil {
+			t.Errorf("%s: %s", cut, value)
+		}
+	}
 }

@@ -71,7 +71,7 @@ func TestCountDuringClaims(t *testing.T) {
 		}
 		call(of.before)
 		u.outdate(owner)
-		during = func(u *usage) { call(of.during); during = func(*usage) {} }
+		during = func(*usage) { call(of.during); during = func(*usage) {} }
 		if err := u.recount(t.Context(), &owner); err != nil {
 			t.Fatal(err)
 		}

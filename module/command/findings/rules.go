@@ -94,7 +94,7 @@ func ofAccounts(ctx context.Context, b *observe.Bridge) (all []Finding) {
 		if n := ending[s.Namespace]; n > 0 {
 			all = append(all, Finding{
 				Result: Warning, Bridge: b.Number, Source: s.Namespace,
-				What: fmt.Sprintf("connected accounts without a refresh token: %d of %d; their users have to connect again when the access token ends", n, connected[s.Namespace]),
+				What: fmt.Sprintf("connected accounts whose access token ends, without a refresh token: %d of %d; their users have to connect again then", n, connected[s.Namespace]),
 				Fix:  "ask for what the authorization server gives refresh tokens for, such as scopes +offline_access or params access_type offline",
 			})
 		}

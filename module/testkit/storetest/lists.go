@@ -109,6 +109,10 @@ func testListLooks(t *testing.T, d *Database) {
 			t.Fatalf("%+v: got %v", q, got)
 		}
 	}
+	one := ledger.Query{Operator: ledger.Selection{ID: first.ID, Skill: "acme.rare"}, States: []ledger.State{ledger.Submitting, ledger.Working}, Limit: 50}
+	if got := ids(t, s, one); !slices.Equal(got, []string{first.ID}) {
+		t.Errorf("one run: got %v", got)
+	}
 }
 
 func testLabelled(t *testing.T, d *Database) {
