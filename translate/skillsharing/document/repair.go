@@ -2,6 +2,7 @@ package document
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -24,35 +25,51 @@ func Repaired(text []byte) []byte {
 	}
 	said := map[string]string{}
 	for name, value := range jsonrpc.Members(whole) {
-		if key := string(jsonrpc.Unquote(name)); key == "status" || key == "execution_id" {
-			now, _ := Text(value)
-			before, again := said[key]
-			if said[key] = now; strings.ContainsRune(now, utf8.RuneError) || again && before != now {
-				return nil
-			}
+		key, now := string(jsonrpc.Unquote(name)), jsonrpc.Text(value)
+		before, again := said[key]
+		if said[key] = now; (key == "status" || key == "execution_id") && (strings.ContainsRune(now, utf8.RuneError) || again && before != now) {
+			return nil
 		}
 	}
 	return lastMembers(whole)
 }
 
-// lastMembers returns a value whose objects have the last of several members of one name.
-func lastMembers(value jsontext.Value) jsontext.Value {
-	if value.IsValid() {
-		return value
-	}
-	var parts [][]byte
-	for item := range jsonrpc.Items(value) {
-		parts = append(parts, lastMembers(item))
-	}
-	places := map[string]int{}
-	for name, member := range jsonrpc.Members(value) {
-		key := string(jsonrpc.Unquote(name))
-		if before, again := places[key]; again {
-			parts[before] = nil
+// lastMembers returns a valid text without white space whose objects have the last of several members of one name. It copies the text once, however
+// deep that nests.
+func lastMembers(text jsontext.Value) jsontext.Value {
+	d := jsontext.NewDecoder(bytes.NewReader(text), jsontext.AllowDuplicateNames(true))
+	others := earlierMembers(d, nil)
+	slices.SortFunc(others, func(a, b [2]int) int { return cmp.Compare(a[0], b[0]) })
+	kept, at := make(jsontext.Value, 0, len(text)), 0
+	for _, other := range others {
+		if other[0] >= at { // or it is within another one
+			kept, at = append(kept, text[at:other[0]]...), other[1]
 		}
-		places[key] = len(parts)
-		parts = append(parts, slices.Concat(name, jsontext.Value(":"), lastMembers(member)))
 	}
-	parts = slices.DeleteFunc(parts, func(part []byte) bool { return part == nil })
-	return slices.Concat(value[:1], bytes.Join(parts, []byte(",")), value[len(value)-1:])
+	return append(kept, text[at:]...)
+}
+
+// earlierMembers reads a valid value and appends where those members begin and end, each with its comma, that have the name of a later one.
+func earlierMembers(d *jsontext.Decoder, all [][2]int) [][2]int {
+	token, _ := d.ReadToken()
+	kind := token.Kind()
+	if kind != '{' && kind != '[' {
+		return all
+	}
+	var begins []int
+	last := map[string]int{}
+	for d.PeekKind() != '}' && d.PeekKind() != ']' {
+		if kind == '{' {
+			name, _ := d.ReadValue()
+			begins = append(begins, int(d.InputOffset())-len(name))
+			key := string(jsonrpc.Unquote(name))
+			if before, again := last[key]; again {
+				all = append(all, [2]int{begins[before], begins[before+1]})
+			}
+			last[key] = len(begins) - 1
+		}
+		all = earlierMembers(d, all)
+	}
+	_, _ = d.ReadToken()
+	return all
 }
