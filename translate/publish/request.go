@@ -166,12 +166,15 @@ func (o *Operation) Credential(caller http.Header) http.Header {
 			own[name] = slices.Clone(values)
 		}
 	}
-	cookies := (&http.Request{Header: own}).Cookies()
-	delete(own, "Cookie")
-	for _, c := range cookies {
-		if slices.Contains(o.Secrets, place("cookie", c.Name)) {
-			own["Cookie"] = append(own["Cookie"], c.String())
+	var keys []string
+	for pair := range strings.SplitSeq(strings.Join(own["Cookie"], ";"), ";") { // net/http drops or quotes values that APIs in use have
+		name, _, _ := strings.Cut(pair, "=")
+		if slices.Contains(o.Secrets, place("cookie", strings.TrimSpace(name))) {
+			keys = append(keys, strings.TrimSpace(pair))
 		}
+	}
+	if delete(own, "Cookie"); keys != nil {
+		own["Cookie"] = []string{strings.Join(keys, "; ")}
 	}
 	return own
 }

@@ -165,6 +165,29 @@ func TestParametersOfOtherForms(t *testing.T) {
 	}
 }
 
+// The keys of an API in cookies arrive as the caller has sent them, in one field with the cookies that are inputs.
+func TestCookieKeys(t *testing.T) {
+	o := &publish.Operation{
+		Method: "GET", Path: "/a", Parameters: []publish.Parameter{{Name: "x", In: "cookie", Style: "form"}},
+		Credentials: []string{"Cookie"}, Secrets: []string{"cookie sid", "cookie csrf"},
+	}
+	for _, c := range []struct {
+		inputs        string
+		cookies, want []string
+	}{
+		{`{}`, []string{"sid=1; login=2; csrf=3"}, []string{"sid=1; csrf=3"}},
+		{`{"x":"4"}`, []string{"sid=1;csrf=3", "sid2=5; csrf=6"}, []string{"sid=1; csrf=3; csrf=6; x=4"}},
+		{`{}`, []string{`sid={"id":1}; csrf=a b,ü`}, []string{`sid={"id":1}; csrf=a b,ü`}},
+		{`{}`, []string{`sid="a"; csrf`}, []string{`sid="a"; csrf`}},
+		{`{"x":"4"}`, []string{"login=2; ;"}, []string{"x=4"}},
+		{`{}`, []string{"login=2"}, nil},
+	} {
+		if got := request(t, o, c.inputs, http.Header{"Cookie": c.cookies}).Header["Cookie"]; !slices.Equal(got, c.want) {
+			t.Errorf("%s %q: %q, want %q", c.inputs, c.cookies, got, c.want)
+		}
+	}
+}
+
 // Values that could leave their place are refused, and the failure names the input.
 func TestRefusedArguments(t *testing.T) {
 	parameters := map[string]publish.Parameter{}
