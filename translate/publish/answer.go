@@ -15,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
@@ -133,8 +134,8 @@ func errorOf(status string, header http.Header, body []byte) (code, message stri
 			details = value
 		}
 		details = document.BoundedDetails(details, maxDetails)
-	} else if text, ok := textIn(header.Get("Content-Type"), body); ok && strings.HasPrefix(header.Get("Content-Type"), "text/plain") {
-		said.Message = status + ": " + strings.TrimSpace(text)
+	} else if declared := header.Get("Content-Type"); strings.HasPrefix(declared, "text/plain") && isText(declared, body) {
+		said.Message = status + ": " + strings.TrimSpace(string(body))
 	}
 	title, detail := jsonrpc.Text(problem.Title), jsonrpc.Text(problem.Detail)
 	if title != "" && detail != "" {
@@ -147,21 +148,20 @@ func errorOf(status string, header http.Header, body []byte) (code, message stri
 // outputOf returns the body of an answer as an output: JSON as it is, text as a string, anything else in base64, as the fronts read it. Some servers say
 // something else of the JSON that the document promises.
 func (o *Operation) outputOf(contentType string, body []byte) jsontext.Value {
-	text, isText := textIn(contentType, body)
 	isPromised := o.Accept != nil && !slices.ContainsFunc(o.Accept, func(promised string) bool { return !isJSON(promised) })
-	value := jsontext.Value(document.WithoutBOM([]byte(text)))
-	if !isText {
-		value = body
-	}
+	value := jsontext.Value(document.WithoutBOM(body))
 	switch {
 	case len(body) == 0:
 		return jsontext.Value("null")
 	case (contentType == "" || isJSON(contentType) || isPromised) && !jsonrpc.Deeper(value, maxDepth) && value.IsValid():
 		return value
-	case isJSON(contentType) && !jsonrpc.Deeper(value, maxDepth) && document.Repaired(value) != nil: // as bridges read the answers of providers
-		return document.Repaired(value)
-	case isText:
-		return jsonvalue.Quoted(text)
+	case isJSON(contentType) && !jsonrpc.Deeper(value, maxDepth): // as bridges read the answers of providers
+		if repaired := document.Repaired(value); repaired != nil {
+			return repaired
+		}
+	}
+	if isText(contentType, body) {
+		return jsonvalue.Quoted(string(body))
 	}
 	return jsonvalue.Marshal(struct {
 		MediaType string `json:"media_type"`
@@ -172,15 +172,13 @@ func (o *Operation) outputOf(contentType string, body []byte) jsontext.Value {
 // textTypes are how media types of texts end that do not begin with text/.
 var textTypes = []string{"csv", "graphql", "javascript", "json", "sql", "urlencoded", "xml", "yaml"}
 
-// textIn returns the body of an answer with a Content-Type if it is a text in UTF-8.
-func textIn(contentType string, body []byte) (text string, ok bool) {
-	essence, parameters, _ := mime.ParseMediaType(contentType)
-	switch charset := strings.ToLower(parameters["charset"]); {
-	case contentType == "":
-		return string(body), safetext.IsText(body)
-	case charset != "" && charset != "utf-8" && charset != "us-ascii":
-		return "", false
+// isText reports whether the body of an answer with a Content-Type is a text in UTF-8.
+func isText(contentType string, body []byte) bool {
+	if contentType == "" {
+		return safetext.IsText(body)
 	}
-	isText := strings.HasPrefix(essence, "text/") || slices.ContainsFunc(textTypes, func(end string) bool { return strings.HasSuffix(essence, end) })
-	return string(body), isText && utf8.Valid(body)
+	essence := front.Essence(contentType)
+	_, parameters, _ := mime.ParseMediaType(contentType)
+	isNamed := strings.HasPrefix(essence, "text/") || slices.ContainsFunc(textTypes, func(end string) bool { return strings.HasSuffix(essence, end) })
+	return isNamed && slices.Contains([]string{"", "utf-8", "us-ascii"}, strings.ToLower(parameters["charset"])) && utf8.Valid(body)
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
@@ -139,13 +140,12 @@ const (
 )
 
 func formOf(mediaType string) int {
-	essence, _, _ := mime.ParseMediaType(mediaType)
-	switch {
+	switch essence := front.Essence(mediaType); {
 	case essence == "application/json":
 		return jsonBody
 	case essence == "application/json-patch+json": // a list, beside types of objects
 		return patchJSON
-	case strings.HasSuffix(essence, "+json"), essence == "text/json", essence == "*/*", essence == "application/*":
+	case strings.HasSuffix(essence, "+json"), strings.HasSuffix(essence, "/x-json"), essence == "text/json", essence == "*/*", essence == "application/*":
 		return otherJSON
 	case essence == "application/x-www-form-urlencoded":
 		return formBody
