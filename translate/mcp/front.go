@@ -234,7 +234,6 @@ func (r *request) readParams() (fault *jsonrpc.Error) {
 	return fault
 }
 
-// param returns a member of the params; its value is nil if it is absent or null.
 // check checks what all requests have in common.
 func (r *request) check() *jsonrpc.Error {
 	r.modern = r.saysModern()

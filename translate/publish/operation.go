@@ -36,7 +36,7 @@ type Demand struct {
 type Parameter struct {
 	Name string // also of the input of the skill
 	In   string // path, query, header or cookie
-	// Style is simple, form or deepObject.
+	// Style is simple, form, deepObject, spaceDelimited, tabDelimited or pipeDelimited.
 	Style   string
 	Explode bool
 	// JSON sends the value as JSON: of a parameter with content, and an object in a form.
