@@ -312,21 +312,16 @@ func kindOf(text []byte) Kind {
 		return Descriptor
 	}
 	kind := Descriptor
-	for {
-		name, err := decoder.ReadToken()
-		if err != nil || name.Kind() != '"' {
-			return kind
-		}
+	for err := error(nil); err == nil && decoder.PeekKind() == '"'; err = decoder.SkipValue() {
+		name, _ := decoder.ReadToken()
 		switch name.String() {
 		case "skills":
 			kind = Index
 		case "endpoint", "inputs":
 			return Descriptor
 		}
-		if decoder.SkipValue() != nil {
-			return kind
-		}
 	}
+	return kind
 }
 
 // The documents of a minimal provider with one skill.

@@ -68,7 +68,7 @@ func (r *request) send() (result jsontext.Value, fault *jsonrpc.Error) {
 		return nil, fault
 	}
 	if send.Push != nil && t != nil { // before the message, so that its receiver misses no event of it
-		if t, fault = r.attachTo(t, &send); fault != nil {
+		if t, fault = attachTo(r, t, &send); fault != nil {
 			return nil, fault
 		}
 		s.task = t

@@ -111,7 +111,7 @@ func (r *request) attach(t *task.Task, p *wire.PushParams, prefix string) (*wire
 }
 
 // attachTo adds the webhook of a message to its task. The message may be sent again, so that an id follows from it.
-func (r *request) attachTo(t *task.Task, send *wire.Send) (*task.Task, *jsonrpc.Error) {
+func attachTo(r *request, t *task.Task, send *wire.Send) (*task.Task, *jsonrpc.Error) {
 	if send.Push.ID == "" && r.version == wire.V10 {
 		send.Push.ID = uuid.NewSHA1(uuid.NameSpaceURL, []byte(send.Message.ID+" "+send.Push.URL)).String()
 	}
