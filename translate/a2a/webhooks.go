@@ -48,7 +48,8 @@ func (w *Webhooks) Events() *delivery.Sender {
 }
 
 const (
-	// maxPerTask is the largest number of webhooks of a task, and maxPerOwner that of all tasks of an owner.
+	// maxPerTask is the largest number of webhooks of a task, and maxPerOwner that of all tasks of an owner, beyond which no webhook can be set. A message
+	// that makes a task can always bring its webhook: how many tasks are kept bounds these.
 	maxPerTask  = 8
 	maxPerOwner = 10_000
 	// defaultID is the id of webhooks that clients of the older versions have not named.

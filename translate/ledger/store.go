@@ -18,8 +18,8 @@ type Store interface {
 
 	// Claim adds an entry in the state Submitting or a later one, with this instance as its follower, for a time to keep it. If the owner has an entry of
 	// its key that is in use, the entry is not added, and present is that one. An entry that has ended and has expired is replaced. To send a claim
-	// again after an error is safe, and the Receiver is stored with the entry, or neither is: the entry with the same ID is the claim itself, and then present is nil and e has its version. If the database can be
-	// read but not written, present is found, too.
+	// again after an error is safe: the entry with the same ID is the claim itself, and then present is nil and e has its version. The Receiver is stored
+	// with the entry, or neither is. If the database can be read but not written, present is found, too.
 	Claim(ctx context.Context, e *Entry, keep time.Duration) (present *Entry, err error)
 	// Change replaces the entry that has e.Version, and sets the version and the times of e. ok is false if the entry has another version or is gone, or
 	// has ended. Owner, ID, Key, Front and Created never change. An entry that nobody has to submit or follow gets no Follower. outcome is what is to be stored apart; nil: nothing. The time to keep it counts from

@@ -212,8 +212,8 @@ func (p *params) boolean(name string) bool {
 	return value.Kind() == 't'
 }
 
-// milliseconds returns a duration of at least so much; nil: it is absent or wrong. kind says which numbers are permitted: those that are
-// not negative or, if least is positive, those that are.
+// milliseconds returns a duration of at least so much; nil: it is absent or wrong. kind completes the message, and says
+// the same as least: 0 permits 0, a positive one does not.
 func (p *params) milliseconds(name string, least time.Duration, kind string) *time.Duration {
 	value := p.value(name)
 	if value == nil {
