@@ -32,12 +32,13 @@ type usage struct {
 	bounds Bounds
 	all    holding
 	owners map[Owner]*holding
+	begun  map[Identity]bool // entries that the store perhaps does not have yet
 }
 
 // holding is what an owner has, or all owners.
 type holding struct {
 	Usage
-	starting  int           // entries that the store perhaps does not have yet
+	starting  int           // how many of its entries are begun
 	settled   int           // how many of this instance it has got, in all
 	reserved  int64         // bytes for outcomes that only this instance gets
 	counted   time.Time     // zero: never
@@ -118,12 +119,12 @@ func (u *usage) recount(ctx context.Context, owner *Owner) error {
 }
 
 // begin counts a new run, whose outcome may need some bytes. It returns the exceeded bound; nil: the run may be kept, and settle has to be called.
-func (u *usage) begin(ctx context.Context, owner Owner, most int64) *run.Failure {
-	exceeded := u.add(owner, most)
-	if exceeded == nil || u.recount(ctx, nil) != nil || u.recount(ctx, &owner) != nil { // what has expired is no longer there
+func (u *usage) begin(ctx context.Context, id Identity, most int64) *run.Failure {
+	exceeded := u.add(id, most)
+	if exceeded == nil || u.recount(ctx, nil) != nil || u.recount(ctx, &id.Owner) != nil { // what has expired is no longer there
 		return exceeded
 	}
-	return u.add(owner, most)
+	return u.add(id, most)
 }
 
 // evicts returns how many entries of an owner make place for another one. If the owner has too much, these are those beyond its bounds, since several
@@ -149,10 +150,10 @@ func (u *usage) outdate(owner Owner) {
 }
 
 // add counts a new run, unless a bound is exceeded.
-func (u *usage) add(owner Owner, most int64) (exceeded *run.Failure) {
+func (u *usage) add(id Identity, most int64) (exceeded *run.Failure) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	own := u.of(&owner)
+	own := u.of(&id.Owner)
 	limit := u.full(own, most)
 	switch {
 	case limit != nil:
@@ -165,6 +166,7 @@ func (u *usage) add(owner Owner, most int64) (exceeded *run.Failure) {
 			s.Entries++
 			s.starting++
 		}
+		u.begun[id] = true
 		return nil
 	}
 	return refuse(limit)
@@ -181,12 +183,16 @@ func (u *usage) full(own *holding, more int64) *run.Limit {
 	return nil
 }
 
-// settle says whether the store has got the entry of a run that has begun.
-func (u *usage) settle(owner Owner, kept bool) {
+// settle says whether the store has got the entry of a run that has begun. Only the first call for it counts.
+func (u *usage) settle(id Identity, kept bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for _, s := range []*holding{&u.all, u.of(&owner)} {
-		if s.starting = max(s.starting-1, 0); kept {
+	if !u.begun[id] {
+		return
+	}
+	delete(u.begun, id)
+	for _, s := range []*holding{&u.all, u.of(&id.Owner)} {
+		if s.starting--; kept {
 			s.settled++
 		} else {
 			s.Entries = max(s.Entries-1, 0)

@@ -85,10 +85,7 @@ func (l *Ledger) change(ctx context.Context, id Identity, decide func(next *Entr
 			return e, err
 		}
 		if ok {
-			if e.Version == 0 {
-				l.usage.settle(id.Owner, true)
-			}
-			if next.State.Ended() {
+			if l.usage.settle(id, true); next.State.Ended() {
 				l.usage.change(id.Owner, 0, int64(len(whole)))
 			}
 			l.learn(&next, true)
@@ -181,7 +178,8 @@ func (l *Ledger) write(known *Entry, decide func(next *Entry) error) (*Entry, er
 	if first == nil && e.Version == 0 {
 		first = e
 	}
-	if !l.writeLater(&unwritten{&next, decide, first == nil && e.State.Followed() && next.State.Ended() && !next.Single, first}) && first != nil {
+	kept := l.writeLater(&unwritten{&next, decide, first == nil && e.State.Followed() && next.State.Ended() && !next.Single, first})
+	if l.tellWatches(id, &next); !kept && first != nil {
 		return nil, ErrLost
 	}
 	return &next, nil
@@ -191,16 +189,13 @@ func (l *Ledger) write(known *Entry, decide func(next *Entry) error) (*Entry, er
 func (l *Ledger) writeLater(u *unwritten) bool {
 	dropped := l.pending.add(u)
 	for _, other := range dropped {
-		if other.first != nil && other != u {
-			l.usage.settle(other.first.Owner, false)
-		}
+		l.usage.settle(other.entry.Identity(), false)
 		l.mu.Lock() // its run is asked about again
 		if n := l.all[other.entry.Identity()]; n != nil {
 			l.tidy(n)
 		}
 		l.mu.Unlock()
 	}
-	l.tellWatches(u.entry.Identity(), u.entry)
 	return !slices.Contains(dropped, u)
 }
 
@@ -214,10 +209,8 @@ func (l *Ledger) insertAndChange(ctx context.Context, first *Entry, id Identity,
 	if _, err := l.store.Claim(ctx, new(*first), time.Duration(l.keep.Load())); err != nil {
 		return nil, err
 	}
+	l.usage.settle(id, true)
 	e, err := l.change(ctx, id, decide)
-	if err == nil || isOver(err) {
-		l.usage.settle(id.Owner, true)
-	}
 	if e != nil {
 		l.learn(e, true)
 	}

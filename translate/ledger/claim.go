@@ -30,7 +30,7 @@ func (l *Ledger) Add(ctx context.Context, e *Entry, most int64) (present *Entry,
 		return present, failure
 	}
 	present, err := l.claim(ctx, e)
-	l.usage.settle(e.Owner, err == nil && present == nil)
+	l.usage.settle(e.Identity(), err == nil && present == nil)
 	switch {
 	case err != nil:
 		return nil, NotKept(err)
@@ -51,11 +51,11 @@ func (l *Ledger) place(ctx context.Context, e *Entry, most int64) *run.Failure {
 	if _, err := Insist(ctx, func(ctx context.Context) error { return l.usage.load(ctx, e.Owner) }); err != nil {
 		return NotKept(err)
 	}
-	failure := l.usage.begin(ctx, e.Owner, most)
+	failure := l.usage.begin(ctx, e.Identity(), most)
 	if failure != nil && e.Label.State != 0 { // the oldest ended ones of the owner make place
 		if n, err := l.store.Evict(ctx, e.Owner, l.usage.evicts(e.Owner)); err == nil && n > 0 {
 			l.usage.outdate(e.Owner)
-			failure = l.usage.begin(ctx, e.Owner, most)
+			failure = l.usage.begin(ctx, e.Identity(), most)
 		}
 	}
 	return failure

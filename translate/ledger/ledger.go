@@ -65,7 +65,8 @@ type Ledger struct {
 // New returns the ledger of a store. It does nothing before the first Begin.
 func New(config Config) *Ledger {
 	l := &Ledger{trouble: config.Trouble, Panicked: config.Panicked}
-	l.store, l.all, l.named, l.usage.owners = config.Store, map[Identity]*live{}, map[string]*live{}, map[Owner]*holding{}
+	l.store, l.all, l.named = config.Store, map[Identity]*live{}, map[string]*live{}
+	l.usage.owners, l.usage.begun = map[Owner]*holding{}, map[Identity]bool{}
 	l.closed, l.close = context.WithCancel(context.Background())
 	l.polls.ofSource, l.polls.ofOwner = map[portion]int{}, map[portion]int{}
 	l.usage.count, l.polls.wake, l.pending.wake = l.store.Count, make(chan struct{}, 1), make(chan struct{}, 1)

@@ -1,6 +1,8 @@
 package ledger_test
 
 import (
+	"errors"
+	"fmt"
 	"net/http"
 	"sync/atomic"
 	"testing"
@@ -10,6 +12,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/ledgertest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/providertest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // failAfter lets the answers to a statement be lost, though it has its effect, until a time.
@@ -102,6 +105,73 @@ func TestTooManyEnds(t *testing.T) {
 			t.Error("no end was learned again")
 		}
 	})
+}
+
+// A draft that is lost, because too much waits for the database, gives its place back, and only once.
+func TestPlaceOfLostDrafts(t *testing.T) {
+	large := make([]byte, 64<<20)
+	write := func(l ledger.Viewed, e *ledger.Entry, outcome []byte) error {
+		_, err := l.Write(e, func(next *ledger.Entry) error {
+			next.State, next.Outcome = ledger.Completed, outcome
+			return nil
+		})
+		return err
+	}
+	later := func(l ledger.Viewed, e *ledger.Entry) {
+		l.WriteLater(e, func(*ledger.Entry) error { return ledger.ErrUnchanged })
+	}
+	for name, lose := range map[string]func(l ledger.Viewed, e *ledger.Entry) error{
+		"no place for it": func(l ledger.Viewed, e *ledger.Entry) error {
+			if err := write(l, e, append(large, 0)); !errors.Is(err, ledger.ErrLost) {
+				return fmt.Errorf("%w, instead of one that says that it is lost", err)
+			}
+			return nil
+		},
+		"others take its place": func(l ledger.Viewed, e *ledger.Entry) error {
+			err := write(l, e, []byte("1"))
+			for range 50 { // each drops one of the two
+				later(l, &ledger.Entry{Owner: bob, ID: "large", Outcome: large})
+			}
+			return err
+		},
+		"another change takes its place": func(l ledger.Viewed, e *ledger.Entry) error {
+			err := write(l, e, []byte("1"))
+			later(l, e)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := ledgertest.New().Instance(true)
+				l := ledger.Viewed{Ledger: ledger.New(ledger.Config{
+					Store: store, Settings: ledger.Settings{Bounds: ledger.Bounds{RunsOfOne: 1}}, Trouble: func(error) {},
+				})}
+				l.Begin(&follower{})
+				defer l.Close(t.Context())
+				draft := func() (*ledger.Entry, *run.Failure) {
+					e := &ledger.Entry{Owner: owner}
+					return e, l.Draft(t.Context(), e)
+				}
+				lost, failure := draft()
+				if failure != nil {
+					t.Fatal(failure)
+				}
+				store.Fail(func(string) error { return errDisk }, nil)
+				if err := lose(l, lost); err != nil {
+					t.Fatal(err)
+				}
+				store.Fail(nil, nil)
+				time.Sleep(time.Minute)
+				if _, failure = draft(); failure != nil {
+					t.Errorf("the place was not given back: %v", failure)
+				}
+				l.Drop(lost, true)
+				if _, failure = draft(); failure == nil {
+					t.Error("the place was given back twice")
+				}
+			})
+		})
+	}
 }
 
 // The end of a run that comes while an earlier state of it is being written, for longer than an end may take, is not forgotten when that ends.

@@ -105,7 +105,8 @@ func (l Viewed) Write(e *Entry, decide func(next *Entry) error) (*Entry, error) 
 
 // WriteLater is Write in the background, for a change of a version that stays as it is until then.
 func (l Viewed) WriteLater(e *Entry, decide func(next *Entry) error) {
-	l.pending.add(&unwritten{e, decide, false, nil})
+	l.usage.settle(e.Identity(), true) // the store has it
+	l.writeLater(&unwritten{e, decide, false, nil})
 }
 
 // Ended returns what to store of how a run has ended, for which some bytes may be reserved. exceeded is the bound that leaves no place; empty: there is place.
@@ -163,7 +164,7 @@ func (l Viewed) Keep(ctx context.Context, e *Entry) (*Entry, error) {
 
 // Drop forgets a draft, and gives its place back. If Keep has failed, the store may have it, or get it late: it is deleted in the background.
 func (l Viewed) Drop(e *Entry, failed bool) {
-	l.usage.settle(e.Owner, false)
+	l.usage.settle(e.Identity(), false)
 	l.pending.done(e.Identity(), nil, nil)
 	if failed {
 		l.pending.remove(e.Identity(), time.Time{})
