@@ -27,7 +27,7 @@ const (
 var namesWithoutNoun = []string{"util", "utils", "common", "helper", "helpers", "misc", "base", "shared"}
 
 // ceilings bound the code of areas, which are folders of the second level with all below them, without blank lines, comments, tests and their kits:
-// what they had on 29 November 2026, and 2 %. The whole product may have less than their sum. Raising one is a line in the commit that says what users
+// what they had on 30 November 2026, and at most 2 %. The whole product may have less than their sum. Raising one is a line in the commit that says what users
 // get for it. The goal is 55,000 for the product, of it 4,800 for what keeps, follows, delivers and stores runs.
 var ceilings = map[string]int{
 	"translate/skillsharing":   11950,
@@ -49,7 +49,7 @@ var ceilings = map[string]int{
 	"module/browse":            1127,
 	"module/consent":           529,
 	"translate/polling":        1144,
-	"translate/agentskills":    899,
+	"translate/agentskills":    875,
 	"module/cmd":               776,
 	"cache":                    1092,
 	"module/network":           1037,
@@ -62,7 +62,7 @@ var ceilings = map[string]int{
 	"translate/webhook":        438,
 	"translate/quota":          420,
 	"module/routes":            450,
-	"translate/runtoken":       386,
+	"translate/runtoken":       304,
 	"module/runtokens":         341,
 	"module/options":           412,
 	"module/lifetime":          360,
@@ -82,7 +82,7 @@ var ceilings = map[string]int{
 
 // Ceilings of the product, and of the areas that keep, follow, deliver and store runs.
 const (
-	maxProduct = 71500
+	maxProduct = 70900
 	maxKeeping = 5957
 )
 
