@@ -122,7 +122,7 @@ func TestPlaceOfLostDrafts(t *testing.T) {
 	}
 	for name, lose := range map[string]func(l ledger.Viewed, e *ledger.Entry) error{
 		"no place for it": func(l ledger.Viewed, e *ledger.Entry) error {
-			if err := write(l, e, append(large, 0)); !errors.Is(err, ledger.ErrLost) {
+			if err := write(l, e, make([]byte, len(large)+1)); !errors.Is(err, ledger.ErrLost) {
 				return fmt.Errorf("%w, instead of one that says that it is lost", err)
 			}
 			return nil
