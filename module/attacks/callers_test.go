@@ -153,7 +153,7 @@ func TestS237CallersThatCannotBeSent(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "s/echo"}, hostile.Skill{ID: "s/get", Edit: inEndpoint("method", "GET")})
 	c := testbed.StartCaddy(t, testbed.Site("skill_bridge {\nallow_http\nallow_networks 127.0.0.0/8\nrpc\na2a\nmcp\n"+byHeader+
 		"\ncaller bridge user:{http.request.header.X-User}\n"+provider(p.URL(), "acme")+"\n}"))
-	for _, principal := range []string{strings.Repeat("x", 252), strings.Repeat("ä", 126), "bob\xff", "bob\xfe"} {
+	for _, principal := range []string{strings.Repeat("x", 252), strings.Repeat("ä", 126)} {
 		alice := c.With(testbed.Header("X-User", principal))
 		for _, client := range []*testbed.Client{alice, alice.With(testbed.Param("idempotency_key", "k-"+fmt.Sprint(len(principal)))), alice.With(testbed.Param("wait_ms", 0))} {
 			a := client.Execute("acme.s.echo", nil)

@@ -15,5 +15,8 @@ func diffTexts(in texts) (any, *failure) {
 	if err != nil {
 		return nil, &failure{Code: "DIFF_ERROR", Message: err.Error()}
 	}
-	return object{"diff": diff, "changed": in.Old != in.New}, nil
+	return struct {
+		Diff    string `json:"diff"`
+		Changed bool   `json:"changed"`
+	}{diff, in.Old != in.New}, nil
 }

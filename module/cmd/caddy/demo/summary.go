@@ -59,7 +59,11 @@ func summarize(in summary) (any, *failure) {
 			kept = append(kept, s.text)
 		}
 	}
-	return object{"summary": strings.Join(kept, " "), "sentences": len(kept), "sentences_in_text": len(sentences)}, nil
+	return struct { // in this order
+		Summary         string `json:"summary"`
+		Sentences       int    `json:"sentences"`
+		SentencesInText int    `json:"sentences_in_text"`
+	}{strings.Join(kept, " "), len(kept), len(sentences)}, nil
 }
 
 // readSentences splits a text at blank lines and at the ends of sentences, and counts each word that is not a stop word.
