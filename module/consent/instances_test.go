@@ -15,9 +15,9 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
 )
 
-// TestS348CallbackAtTwoInstances: a flow that was begun at one instance is finished at either, once, also if the same callback comes to both at once, and its account
-// can be used and disconnected at both.
-func TestS348CallbackAtTwoInstances(t *testing.T) {
+// atTwoInstances runs a test with two processes that share PostgreSQL, and with two that share a file of SQLite. Their site has some lines.
+func atTwoInstances(t *testing.T, lines func(*bed) []string, test func(t *testing.T, b *bed, at [2]*testbed.Process)) {
+	t.Helper()
 	for _, kind := range []string{"postgres", "sqlite"} {
 		t.Run(kind, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "skills.db")
@@ -26,15 +26,29 @@ func TestS348CallbackAtTwoInstances(t *testing.T) {
 				store = `store postgres "` + postgrestest.Start(t) + `"`
 			}
 			s := newLogin(t)
-			s.slow = 300 * time.Millisecond
-			p := hostile.NewProvider(t, s.skills(scopes)...)
-			config := strings.Replace(siteWith(file, sealKey, source(p, "acme", s, "revocation_url "+s.URL+"/revoke")), "store sqlite "+file, store, 1)
-			var at []string
-			for range 2 {
-				at = append(at, "http://127.0.0.1:"+testbed.StartProcess(t, testbed.Limits{}, config).Port("PORT"))
+			b := &bed{login: s, provider: hostile.NewProvider(t, s.skills(scopes)...)}
+			config := strings.Replace(siteWith(file, sealKey, lines(b)...), "store sqlite "+file, store, 1)
+			var at [2]*testbed.Process
+			for i := range at {
+				at[i] = testbed.StartProcess(t, testbed.Limits{}, config)
 			}
-			s.register(t, at[0]+"/connect/acme/callback")
-			b := &bed{login: s, provider: p, base: at[0]}
+			b.base = "http://127.0.0.1:" + at[0].Port("PORT")
+			s.register(t, b.base+"/connect/acme/callback")
+			test(t, b, at)
+		})
+	}
+}
+
+// TestS348CallbackAtTwoInstances: a flow that was begun at one instance is finished at either, once, also if the same callback comes to both at once, and its account
+// can be used and disconnected at both.
+func TestS348CallbackAtTwoInstances(t *testing.T) {
+	atTwoInstances(t, func(b *bed) []string {
+		return []string{source(b.provider, "acme", b.login, "revocation_url "+b.login.URL+"/revoke")}
+	},
+		func(t *testing.T, b *bed, instances [2]*testbed.Process) { //nolint:thelper // it is the test
+			s := b.login
+			s.slow = 300 * time.Millisecond
+			at := []string{b.base, "http://127.0.0.1:" + instances[1].Port("PORT")}
 			ada := b.browser(t, "ada")
 			callback := ada.consent(ada.begin("/connect/acme"))
 			cookie := ada.jar.Cookies(mustURL(t, at[0]))[0]
@@ -69,5 +83,4 @@ func TestS348CallbackAtTwoInstances(t *testing.T) {
 			}
 			testbed.Eventually(t, 10*time.Second, func() bool { return calls("AUTH_REQUIRED") }, "the account is disconnected at both")
 		})
-	}
 }

@@ -2,33 +2,21 @@ package consent_test
 
 import (
 	"net/http"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/hostile"
-	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/postgrestest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
 )
 
 // TestWaitingAtTwoInstances: calls and tasks that wait for an account go on when the user has connected it, whichever of two instances has the page.
 func TestWaitingAtTwoInstances(t *testing.T) {
-	for _, kind := range []string{"postgres", "sqlite"} {
-		t.Run(kind, func(t *testing.T) {
-			file := filepath.Join(t.TempDir(), "skills.db")
-			store := "store sqlite " + file
-			if kind == "postgres" {
-				store = `store postgres "` + postgrestest.Start(t) + `"`
-			}
-			s := newLogin(t)
-			p := hostile.NewProvider(t, s.skills(scopes)...)
-			config := strings.Replace(siteWith(file, sealKey, "a2a", "mcp", source(p, "acme", s)), "store sqlite "+file, store, 1)
-			first, second := testbed.StartProcess(t, testbed.Limits{}, config), testbed.StartProcess(t, testbed.Limits{}, config)
-			base := "http://127.0.0.1:" + first.Port("PORT")
-			s.register(t, base+"/connect/acme/callback")
-			ada := (&bed{login: s, provider: p, base: base}).browser(t, "ada")
+	atTwoInstances(t, func(b *bed) []string { return []string{"a2a", "mcp", source(b.provider, "acme", b.login)} },
+		func(t *testing.T, b *bed, at [2]*testbed.Process) { //nolint:thelper // it is the test
+			first, second, p := at[0], at[1], b.provider
+			ada := b.browser(t, "ada")
 			user := testbed.Header("X-User", "ada")
 
 			var streams []*testbed.Stream
@@ -87,5 +75,4 @@ func TestWaitingAtTwoInstances(t *testing.T) {
 				t.Errorf("%d requests, want 4", n)
 			}
 		})
-	}
 }
