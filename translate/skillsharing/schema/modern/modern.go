@@ -4,7 +4,6 @@ package modern
 import (
 	"bytes"
 	"maps"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -52,13 +51,8 @@ func Schema(old map[string]any, kind string) (modern map[string]any, ok bool) {
 		delete(modern, "$schema")
 		return modern, true
 	}
-	m.resources = map[string]map[string]any{}
-	for _, value := range jsonvalue.Within(old) {
-		if object, isObject := value.(map[string]any); isObject && m.idOf(object) != "" {
-			m.resources[m.idOf(object)] = object
-		}
-	}
-	modern = m.object(old, old)
+	m.hasDefs = schema.Uses(old, "$defs")
+	modern = m.object(old)
 	if old["nullable"] == true && jsonvalue.TypesNamed(kind) != 0 && !hasAny(old, "type", "$ref", "enum", "anyOf", "oneOf", "allOf") {
 		modern["type"] = []any{kind, "null"}
 	}
@@ -89,54 +83,51 @@ var besideReferences = []string{
 
 // modernizer translates a schema.
 type modernizer struct {
-	draft     int                       // 0: not stated
-	resources map[string]map[string]any // schemas with a URI, in which references may begin
-	changed   bool
+	draft   int  // 0: not stated
+	hasDefs bool // $defs occurs, so that definitions keeps its name
+	changed bool
 }
 
 func hasAny(object map[string]any, names ...string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { _, has := object[name]; return has })
 }
 
-// schema translates a value that should be a schema, or a list of schemas. resource is the schema around it in which its references begin.
-func (m *modernizer) schema(v any, resource map[string]any) any {
+// schema translates a value that should be a schema, or a list of schemas.
+func (m *modernizer) schema(v any) any {
 	switch v := v.(type) {
 	case []any:
 		all := make([]any, len(v))
 		for i, item := range v {
-			all[i] = m.schema(item, resource)
+			all[i] = m.schema(item)
 		}
 		return all
 	case map[string]any:
-		return m.object(v, resource)
+		return m.object(v)
 	}
 	return v
 }
 
-func (m *modernizer) object(old, resource map[string]any) map[string]any {
+func (m *modernizer) object(old map[string]any) map[string]any {
 	_, refers := old["$ref"]
 	alone := refers && m.draft != 0 && m.draft < 2019 // a reference, for which these drafts ignore all but texts for people
-	if m.idOf(old) != "" && !alone {
-		resource = old
-	}
 	s := make(map[string]any, len(old))
 	for name, value := range old {
 		if alone && !slices.Contains(besideReferences, name) {
 			m.changed = true
 			continue
 		}
-		word := newWord(old, name)
+		word := m.word(old, name)
 		m.changed = m.changed || word != name
 		switch {
 		case word == "": // it has no effect
 		case name == "dependencies":
-			m.dependencies(s, value, resource)
+			m.dependencies(s, value)
 		case slices.Contains(schema.SchemaMapKeywords, name):
-			s[word] = m.schemas(value, resource)
+			s[word] = m.schemas(value)
 		case slices.Contains(schema.SchemaKeywords, name):
-			s[word] = m.schema(value, resource)
+			s[word] = m.schema(value)
 		case name == "$ref":
-			s[word] = m.reference(value, resource)
+			s[word] = m.reference(value)
 		default:
 			s[word] = value
 		}
@@ -148,24 +139,24 @@ func (m *modernizer) object(old, resource map[string]any) map[string]any {
 	return s
 }
 
-func (m *modernizer) schemas(v any, resource map[string]any) any {
+func (m *modernizer) schemas(v any) any {
 	object, ok := v.(map[string]any)
 	if !ok {
 		return v
 	}
 	all := make(map[string]any, len(object))
 	for name, value := range object {
-		all[name] = m.schema(value, resource)
+		all[name] = m.schema(value)
 	}
 	return all
 }
 
-// newWord returns the keyword of Draft 2020-12 for one in an object; empty: it has no effect.
-func newWord(object map[string]any, name string) string {
+// word returns the keyword of Draft 2020-12 for one in an object; empty: it has no effect.
+func (m *modernizer) word(object map[string]any, name string) string {
 	list, isList := object["items"].([]any)
 	switch name {
 	case "definitions":
-		if !hasAny(object, "$defs") {
+		if !m.hasDefs {
 			return "$defs"
 		}
 	case "items":
@@ -190,7 +181,7 @@ func newWord(object map[string]any, name string) string {
 }
 
 // dependencies adds dependencies on names and on schemas.
-func (m *modernizer) dependencies(s map[string]any, v any, resource map[string]any) {
+func (m *modernizer) dependencies(s map[string]any, v any) {
 	object, ok := v.(map[string]any)
 	if !ok || hasAny(s, "dependentRequired", "dependentSchemas") {
 		s["dependencies"] = v
@@ -201,7 +192,7 @@ func (m *modernizer) dependencies(s map[string]any, v any, resource map[string]a
 		if names, isList := value.([]any); isList {
 			required[name] = names
 		} else {
-			schemas[name] = m.schema(value, resource)
+			schemas[name] = m.schema(value)
 		}
 	}
 	if len(required) > 0 {
@@ -218,15 +209,6 @@ func (m *modernizer) idWord() string {
 		return "id"
 	}
 	return "$id"
-}
-
-// idOf returns the URI of a schema without an empty fragment; empty: it has none, or only an anchor.
-func (m *modernizer) idOf(object map[string]any) string {
-	id, _ := object[m.idWord()].(string)
-	if strings.HasPrefix(id, "#") {
-		return ""
-	}
-	return strings.TrimSuffix(id, "#")
 }
 
 // identity translates the URI of a schema, and removes that of the draft.
@@ -312,47 +294,31 @@ func (m *modernizer) nullable(s map[string]any) {
 	}
 }
 
-// reference translates the words in a reference to a place in the resource.
-func (m *modernizer) reference(v any, resource map[string]any) any {
+// reference translates the words in a reference to a place.
+func (m *modernizer) reference(v any) any {
 	text, _ := v.(string)
 	base, pointer, found := strings.Cut(text, "#/")
-	if base != "" {
-		resource = m.resources[base]
-	}
-	if !found || resource == nil {
+	if !found {
 		return v
 	}
 	words := strings.Split(pointer, "/")
-	var at any = resource
 	for i := 0; i < len(words); i++ {
-		object, ok := at.(map[string]any)
-		name := decoded(words[i])
-		if !ok || !slices.Contains(schema.SchemaKeywords, name) && !slices.Contains(schema.SchemaMapKeywords, name) {
-			break
+		isNamed := slices.Contains(schema.SchemaMapKeywords, words[i])
+		switch word := words[i]; {
+		case word == "definitions" && !m.hasDefs:
+			words[i] = "$defs"
+		case word == "dependencies":
+			words[i] = "dependentSchemas"
+		case word == "additionalItems":
+			words[i] = "items"
+		case word == "items" && i+1 < len(words) && strings.Trim(words[i+1], "0123456789") == "":
+			words[i] = "prefixItems"
 		}
-		words[i] = newWord(object, name)
-		at = object[name]
-		if list, isList := at.([]any); isList || slices.Contains(schema.SchemaMapKeywords, name) {
-			if i++; i == len(words) {
-				break
-			}
-			of, _ := at.(map[string]any)
-			if at = of[decoded(words[i])]; isList {
-				at = jsonvalue.Lookup(list, words[i:i+1])
-			}
+		if isNamed { // the next one is a name
+			i++
 		}
 	}
 	translated := base + "#/" + strings.Join(words, "/")
 	m.changed = m.changed || translated != text
 	return translated
-}
-
-var unescaper = strings.NewReplacer("~1", "/", "~0", "~")
-
-// decoded returns a token of a JSON Pointer in a URI.
-func decoded(token string) string {
-	if text, err := url.PathUnescape(token); err == nil {
-		token = text
-	}
-	return unescaper.Replace(token)
 }
