@@ -5,7 +5,6 @@ import (
 	"math/bits"
 	"regexp"
 	"regexp/syntax"
-	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
@@ -68,7 +67,6 @@ const (
 	stepsPerTranslatedByte = 5
 	stepsPerPatternByte    = 25
 	stepsPerInstruction    = 10
-	stepsPerOnePass        = 20 // of an instruction, in addition
 	// A Unicode class has hundreds of ranges. If there are several classes
 	// together, their ranges are sorted.
 	stepsPerClass          = 4500
@@ -111,29 +109,15 @@ func (e *patternEngine) compileNew(expression string) (pattern, error) {
 		return pattern{}, errPatterns
 	}
 	p := pattern{expression: expression, steps: size.steps, bytes: patternBytes + len(expression) + size.bytes()}
-	switch onePass := size.onePassBytes(); {
-	case !strings.Contains(x.Text, "^"):
-	case onePass <= maxOnePass:
-		p.bytes += onePass
-		if e.effort.spend(size.instructions*stepsPerOnePass) != nil {
-			return pattern{}, errPatterns
-		}
-	default:
-		// If an expression begins with ^, package regexp copies each character class into the
-		// instructions that match it. If the ^ is in a group, it does not.
-		x.Text = "(" + x.Text + ")"
-	}
-	p.Regexp, err = regexp.Compile(x.Text)
+	// If an expression begins with ^, package regexp copies each character class into the instructions that match it. If the ^ is in a group,
+	// it does not.
+	p.Regexp, err = regexp.Compile("(" + x.Text + ")")
 	return p, err
 }
 
-const (
-	// maxInstructions bounds one expression, since matching takes memory for each
-	// instruction.
-	maxInstructions = 20_000
-	// maxOnePass is the memory that an expression may take to be matched in one pass.
-	maxOnePass = 32 << 10
-)
+// maxInstructions bounds one expression, since matching takes memory for each
+// instruction.
+const maxInstructions = 20_000
 
 // patternSize is an upper bound of the size of a compiled expression.
 type patternSize struct {
@@ -160,14 +144,9 @@ const (
 const (
 	patternBytes     = 512
 	instructionBytes = 40
-	onePassBytes     = instructionBytes + 24
 )
 
 func (s patternSize) bytes() int { return s.instructions*instructionBytes + 4*s.runes }
-
-// onePassBytes is the memory of a program in which each instruction has its own
-// ranges and, for each of these, the next instruction.
-func (s patternSize) onePassBytes() int { return s.instructions * (onePassBytes + 6*s.runes) }
 
 // sizeOf returns the size of the program for an expression, in which repeated
 // parts are copied, before it is made. A result above maxInstructions is not
