@@ -101,11 +101,7 @@ func (m *message) decode(body []byte, p *Profile) *Error {
 			m.Elements = nil
 			return p.exceeded(CodeParseError, "nested deeper than "+strconv.Itoa(depth)+" levels", &Limit{limitDepth, int64(depth)})
 		}
-		decoder := strictjson.BorrowDecoder(text, true)
-		defer decoder.GiveBack()
-		if fault, ok = m.read(text, p, decoder); !ok {
-			fault = p.fault(CodeParseError, syntaxReason(decoder.Err(), len(body)-len(text)))
-		}
+		fault = p.fault(CodeParseError, syntaxReason(strictjson.Fault(text, true), len(body)-len(text)))
 	}
 	if fault != nil {
 		m.Elements = nil
@@ -134,15 +130,15 @@ func syntaxReason(err error, skipped int) string {
 
 // scanner reads a text into a message. Names may appear twice in an object: the envelope and the handler check them.
 type scanner struct {
-	strictjson.Parser
+	*strictjson.Reader
 
 	text    []byte
 	message *message
 }
 
-// read reads the whole text. It reports whether the parser has accepted it.
-func (m *message) read(text []byte, p *Profile, parser strictjson.Parser) (fault *Error, ok bool) {
-	s := scanner{parser, text, m}
+// read reads the whole text. It reports whether the reader has accepted it.
+func (m *message) read(text []byte, p *Profile, reader *strictjson.Reader) (fault *Error, ok bool) {
+	s := scanner{reader, text, m}
 	m.Batch, m.members.outer, m.members.inner = s.Kind() == '[', m.members.outer[:0], m.members.inner[:0]
 	if m.Batch {
 		m.Elements = nil

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Reader is the fast [Parser]. It refuses what is wrong, and what is left to a [Decoder]: names with escape sequences where duplicates are
-// refused, and texts beyond its bounds.
+// Reader reads a text value by value. It refuses what is wrong: then all its methods report that. Where no object may have two members of one name, it
+// also refuses names with escape sequences, and objects with very many names: [Fault] says whether the text is wrong.
 type Reader struct {
 	text  []byte
 	at    int
@@ -21,8 +21,8 @@ type Reader struct {
 	names   names
 }
 
-// maxLevel is how deep the objects and arrays of a text may nest. Others are left to jsontext.
-const maxLevel = 127
+// maxLevel is how deep the objects and arrays of a text may nest at most.
+const maxLevel = 1023
 
 // state is what may follow in a text.
 type state uint8
@@ -51,13 +51,14 @@ func Borrow(text []byte, depth int, duplicates bool) *Reader {
 	return r
 }
 
-// GiveBack implements [Parser].
+// GiveBack makes the reader available for reuse.
 func (r *Reader) GiveBack() {
 	r.text = nil
 	readers.Put(r)
 }
 
-// Kind implements [Parser]. It may return any byte: then Value refuses the text.
+// Kind returns the first byte of the next name or value, or the bracket that ends the object or array; 0: there is none, or an error. If it is any
+// other byte, Value refuses the text.
 func (r *Reader) Kind() byte {
 	if r.kind != 0 {
 		return r.kind
@@ -84,10 +85,11 @@ func (r *Reader) Kind() byte {
 	return c
 }
 
-// More implements [Parser].
-func (r *Reader) More() bool { return hasMore(r.Kind()) }
-
-func hasMore(kind byte) bool { return kind != 0 && kind != '}' && kind != ']' }
+// More reports whether the object or array has another name or value.
+func (r *Reader) More() bool {
+	kind := r.Kind()
+	return kind != 0 && kind != '}' && kind != ']'
+}
 
 // separators stand before a value, by the state.
 var separators = [...]byte{atColon: ':', atComma: ','}
@@ -99,7 +101,7 @@ func (r *Reader) refuse() byte {
 
 func (r *Reader) inObject() bool { return r.level > 0 && r.objects[r.level/64]>>(r.level%64)&1 == 1 }
 
-// Bracket implements [Parser].
+// Bracket reads the beginning or the end of an object or array. It reports whether there is one.
 func (r *Reader) Bracket() bool {
 	switch c := r.Kind(); {
 	case (c == '{' || c == '[') && r.begin(c == '{'):
@@ -145,7 +147,7 @@ func (r *Reader) end() bool {
 	return isValid
 }
 
-// Value implements [Parser].
+// Value reads the next name or value, and returns its place in the text; nil: there is an error. Names have quotation marks.
 func (r *Reader) Value() []byte {
 	c, start := r.Kind(), r.at
 	isName := r.state != atColon && r.inObject()
@@ -170,10 +172,10 @@ func (r *Reader) Value() []byte {
 	return r.text[start:end:end]
 }
 
-// At implements [Parser].
+// At returns the index after what was read last.
 func (r *Reader) At() int { return r.at }
 
-// End implements [Parser].
+// End reports whether the whole text was read, without an error.
 func (r *Reader) End() bool { return r.state == atEnd && Space(r.text, r.at) == len(r.text) }
 
 // name reads the name at i, and returns the index after it; 0: it is refused.

@@ -114,6 +114,13 @@ func TestBounds(t *testing.T) {
 			t.Error("depth")
 		}
 	}
+	for n, want := range map[int]bool{600: true, 1022: true, 1024: false} {
+		r := strictjson.Borrow(nested(n), 2000, true)
+		if r.Value(); r.End() != want {
+			t.Errorf("%d levels", n)
+		}
+		r.GiveBack()
+	}
 	if check(t, []byte(members(5000, `"x":1`)), 0, false) || !check(t, []byte(members(5000, `"x":1`)), 0, true) {
 		t.Error("names")
 	}

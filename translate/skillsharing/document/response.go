@@ -65,14 +65,16 @@ func ParseMembers(body []byte, depth int) (m Members) {
 	if jsonrpc.Deeper(body, depth) {
 		return Members{Deeper: true}
 	}
-	decoder := strictjson.BorrowDecoder(body, false)
-	defer decoder.GiveBack()
-	m.read(decoder)
+	if strictjson.Fault(body, false) == nil { // there are names with escape sequences
+		again := strictjson.Borrow(body, depth, true)
+		defer again.GiveBack()
+		m.read(again)
+	}
 	return m
 }
 
 // read reads the whole body. If it is not valid, there are no members.
-func (m *Members) read(from strictjson.Parser) {
+func (m *Members) read(from *strictjson.Reader) {
 	*m = Members{}
 	if from.Kind() == '{' && from.Bracket() {
 		for from.More() {

@@ -165,10 +165,8 @@ func eachArgument(arguments jsontext.Value, each func(name, value jsontext.Value
 	if name := jsonvalue.TypeName(arguments); name != "object" {
 		return notAnObject("must be an object, not " + jsonvalue.WithArticle(name))
 	}
-	d := strictjson.BorrowDecoder(arguments, true)
-	defer d.GiveBack()
-	if d.Value(); !d.End() {
-		return notAnObject("must be valid JSON: " + safetext.Clip(strings.TrimPrefix(d.Err().Error(), "jsontext: "), jsonvalue.MaxActual))
+	if err := strictjson.Fault(arguments, true); err != nil {
+		return notAnObject("must be valid JSON: " + safetext.Clip(strings.TrimPrefix(err.Error(), "jsontext: "), jsonvalue.MaxActual))
 	}
 	for name, value := range jsonrpc.Members(arguments) {
 		each(name, value)
