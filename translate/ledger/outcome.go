@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
@@ -16,43 +17,15 @@ import (
 // outcome is the JSON of how a run has ended.
 type outcome struct {
 	// Unkept says that it has ended, but that there is no place for how; see [Entry.Unkept].
-	Unkept   string         `json:"unkept,omitzero"`
-	Output   jsontext.Value `json:"output,omitzero"`
-	Elapsed  int64          `json:"elapsed_ns,omitzero"`
-	Failure  *failure       `json:"failure,omitzero"`
-	Warnings []string       `json:"warnings,omitzero"`
-}
-
-// failure is the JSON of a [run.Failure] of a run that has ended.
-type failure struct {
-	Kind       string         `json:"kind"`
-	Phase      run.Phase      `json:"phase,omitzero"`
-	By         run.Party      `json:"by,omitzero"`
-	Message    string         `json:"message"`
-	Advice     string         `json:"advice,omitzero"`
-	Executed   run.Executed   `json:"executed"`
-	HTTPStatus int            `json:"http_status,omitzero"`
-	Lost       bool           `json:"lost,omitzero"`
-	Timeout    int64          `json:"timeout_ns,omitzero"`
-	Code       string         `json:"code,omitzero"`
-	Details    jsontext.Value `json:"details,omitzero"`
-	Retry      jsontext.Value `json:"retry,omitzero"`
+	Unkept string `json:"unkept,omitzero"`
+	run.Run
 }
 
 // jsonOptions keep the bytes of raw values.
-var jsonOptions = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(true))
+var jsonOptions = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(true), jsonv1.FormatDurationAsNano(true))
 
 // EncodeOutcome returns how a run has ended, for [Entry.Outcome].
-func EncodeOutcome(o *run.Run) ([]byte, error) {
-	s := outcome{Output: o.Output, Elapsed: int64(o.Elapsed), Warnings: o.Warnings}
-	if f := o.Failure; f != nil {
-		p := f.ProviderSaid()
-		s.Failure = &failure{
-			f.Kind.String(), f.Phase, f.By, f.Message, f.Advice, f.Executed, f.HTTPStatus, f.Lost, int64(f.Timeout), p.Code, p.Details, p.Retry,
-		}
-	}
-	return json.Marshal(&s, jsonOptions)
-}
+func EncodeOutcome(o *run.Run) ([]byte, error) { return json.Marshal(&outcome{Run: *o}, jsonOptions) }
 
 // DecodeOutcome returns how the run of an entry has ended, from what EncodeOutcome has written.
 func DecodeOutcome(e *Entry, data []byte) (run.Run, error) {
@@ -61,21 +34,13 @@ func DecodeOutcome(e *Entry, data []byte) (run.Run, error) {
 		return run.Run{}, fmt.Errorf("the outcome of run %s can't be read: %w", e.ID, run.ErrDamaged)
 	}
 	o := ended(e)
+	if s.Ref, s.State = o.Ref, o.State; s.Failure != nil {
+		s.Failure.Ref = e.Ref
+	}
 	if s.Unkept != "" {
-		o.Failure = unkept(e, s.Unkept)
-		return o, nil
+		s.Failure = unkept(e, s.Unkept)
 	}
-	o.Output, o.Elapsed, o.Warnings = s.Output, time.Duration(s.Elapsed), s.Warnings
-	if f := s.Failure; f != nil {
-		o.Failure = &run.Failure{
-			Kind: kindOf(f.Kind), Phase: f.Phase, By: f.By, Message: f.Message, Advice: f.Advice, Ref: e.Ref, Executed: f.Executed,
-			HTTPStatus: f.HTTPStatus, Lost: f.Lost, Timeout: time.Duration(f.Timeout),
-		}
-		if f.Code != "" || f.Details != nil || f.Retry != nil {
-			o.Failure.Provider = &run.ProviderError{Code: f.Code, Details: f.Details, Retry: f.Retry}
-		}
-	}
-	return o, nil
+	return s.Run, nil
 }
 
 // ended returns the run of an entry without its outcome. A call that was not accepted has no state.
@@ -85,16 +50,6 @@ func ended(e *Entry) run.Run {
 		o.State = 0
 	}
 	return o
-}
-
-// kindOf returns the kind of failures of a name.
-func kindOf(name string) run.Kind {
-	for k := run.Internal; k <= run.RunFailed; k++ {
-		if k.String() == name {
-			return k
-		}
-	}
-	return run.Internal
 }
 
 // unkeptMember begins an outcome that says only that there is none.

@@ -12,46 +12,46 @@ import (
 
 // Failure says why a skill could not be found, read, invoked or followed, or how a run failed.
 // Each front translates it into an error of its protocol. Failures may share what their
-// pointers, slices and maps point to, so that it must not be changed.
+// pointers, slices and maps point to, so that it must not be changed. Its JSON is what the ledger stores of a run that has ended.
 type Failure struct { //nolint:errname // it is a result first, and an error second
-	Kind    Kind
-	Phase   Phase
-	By      Party  // that found it
-	Message string // for people; carries no secret
+	Kind    Kind   `json:"kind"`
+	Phase   Phase  `json:"phase,omitzero"`
+	By      Party  `json:"by,omitzero"` // that found it
+	Message string `json:"message"`     // for people; carries no secret
 	// Advice is a sentence about what the operator of the bridge can do; empty: there is none.
-	Advice string
+	Advice string `json:"advice,omitzero"`
 	// Ref has the skill's id, once it is known, and the execution id, once the provider has accepted the run.
-	Ref
-	Executed Executed
+	Ref      `json:"-"`
+	Executed Executed `json:"executed"`
 	// HTTPStatus is the status of the provider's answer; 0: there was none.
-	HTTPStatus int
+	HTTPStatus int `json:"http_status,omitzero"`
 	// URL is the URL of the document or endpoint, without userinfo and query, for logs.
-	URL string
+	URL string `json:"-"`
 
 	// Argument is the part of the caller's request that is wrong; nil: none is.
-	Argument *Argument
+	Argument *Argument `json:"-"`
 	// Demand is the credential that is missing or was refused; nil: none.
-	Demand *Demand
+	Demand *Demand `json:"-"`
 	// Violations are the reasons why a document is invalid.
-	Violations []Violation
+	Violations []Violation `json:"-"`
 	// Limit is the operator's limit that was exceeded; nil: none was.
-	Limit *Limit
+	Limit *Limit `json:"-"`
 	// Refused is the bridge's rule that forbids the request to the provider; empty: none does. Only the operator can
 	// change it.
-	Refused Rule
+	Refused Rule `json:"-"`
 	// Reach says why the provider can't be reached; nil: there is another reason.
-	Reach *Reach
+	Reach *Reach `json:"-"`
 	// Timeout is the timeout that has passed; 0: none has, or it is not known.
-	Timeout time.Duration
+	Timeout time.Duration `json:"timeout_ns,omitzero"`
 	// Lost means that the run was accepted, but can't be followed to its end.
-	Lost bool
+	Lost bool `json:"lost,omitzero"`
 	// Retry is the bridge's suggestion to try again; nil: there is none.
-	Retry *Retry
+	Retry *Retry `json:"-"`
 	// Provider is the provider's own error; nil: there is none.
-	Provider *ProviderError
+	Provider *ProviderError `json:"provider,omitzero"`
 
 	// Cause is for logs, never for answers.
-	Cause error
+	Cause error `json:"-"`
 }
 
 // Argument is a part of a caller's request that is wrong.
@@ -205,9 +205,9 @@ type Retry struct {
 
 // ProviderError is the error in a provider's answer, as it was sent.
 type ProviderError struct {
-	Code    string         // of a failed run
-	Details jsontext.Value // nil: none
-	Retry   jsontext.Value // an object; nil: none
+	Code    string         `json:"code,omitzero"`    // of a failed run
+	Details jsontext.Value `json:"details,omitzero"` // nil: none
+	Retry   jsontext.Value `json:"retry,omitzero"`   // an object; nil: none
 }
 
 // Error implements error.

@@ -1,5 +1,7 @@
 package run
 
+import "slices"
+
 // Kind classifies failures. Each front maps kinds to its error codes.
 type Kind uint8
 
@@ -49,6 +51,15 @@ func (k Kind) String() string {
 		return kindNames[k]
 	}
 	return kindNames[Internal]
+}
+
+// MarshalText implements [encoding.TextMarshaler] with the name.
+func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// UnmarshalText implements [encoding.TextUnmarshaler]. An unknown name is that of [Internal].
+func (k *Kind) UnmarshalText(name []byte) error {
+	*k = Kind(max(slices.Index(kindNames[:], string(name)), 0)) //nolint:gosec // there are few
+	return nil
 }
 
 // Phase is the step of a call in which a failure arose.

@@ -13,17 +13,17 @@ import (
 //   - The run was accepted, but could not be followed to its end: Failure says why, and State is the last known state.
 //   - No run was accepted: State is zero, and Failure says why. Ref has at most the skill's id.
 type Run struct {
-	Ref
-	State State
+	Ref   `json:"-"`
+	State State `json:"-"`
 	// Output is the output of a completed run, as the provider sent it; null: it has none.
-	Output jsontext.Value
+	Output jsontext.Value `json:"output,omitzero"`
 	// Elapsed is how long the run took by the provider's clock; 0: it did not say.
-	Elapsed time.Duration
+	Elapsed time.Duration `json:"elapsed_ns,omitzero"`
 	// RetryAfter is the delay until the next poll, if the run has not ended.
-	RetryAfter time.Duration
-	Failure    *Failure
+	RetryAfter time.Duration `json:"-"`
+	Failure    *Failure      `json:"failure,omitzero"`
 	// Warnings say what was wrong with the provider's answer, and how it was read nevertheless.
-	Warnings []string
+	Warnings []string `json:"warnings,omitzero"`
 }
 
 // GoesOn reports whether the run has neither ended nor failed.
