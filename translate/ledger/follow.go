@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"time"
 
@@ -48,22 +49,17 @@ type planned struct {
 
 // polls are the planned polls of all runs. The lock of the Ledger guards them.
 type polls struct {
-	next     share.Heap[*live] // those with planned polls
-	wake     chan struct{}
-	running  int
-	ofSource map[portion]int
-	ofOwner  map[portion]int // of a source
+	next    share.Heap[*live] // those with planned polls
+	wake    chan struct{}
+	running int
+	places  share.Pool // that sources of a realm and their owners have
 }
 
-// portion is what has a bound of polls at the same time: a source of a realm, and an owner there.
-type portion struct {
-	owner  Owner
-	source string
-}
-
-// portions returns those of a live entry.
-func (n *live) portions() (ofSource, ofOwner portion) {
-	return portion{Owner{Realm: n.of.Owner.Realm}, n.poll.source}, portion{n.of.Owner, n.poll.source}
+// placesOf returns the places that a poll of a live entry takes: that of its source, and that of its owner there.
+func (p *polls) placesOf(n *live) (ofSource, ofOwner *share.Part) {
+	source := n.of.Owner.Realm + "\n" + n.poll.source
+	return &share.Part{Pool: &p.places, Owner: source, Most: math.MaxInt32, OfOne: ofOneSource},
+		&share.Part{Pool: &p.places, Owner: source + "\n" + n.of.Owner.Principal, Most: math.MaxInt32, OfOne: ofOneOwner}
 }
 
 // plan plans the next poll of an entry if this instance follows its run and no call does, else it cancels it. The lock is held.
@@ -155,21 +151,20 @@ func (l *instance) pollDue() time.Duration {
 		case looks == mostLooks:
 			return 0
 		}
-		source, owner := n.portions()
-		if p.ofSource[source] >= ofOneSource || p.ofOwner[owner] >= ofOneOwner { // those of a source that does not answer, or of an owner of many runs, must not delay others
+		ofSource, ofOwner := p.placesOf(n)
+		if !ofSource.Set(1) || !ofOwner.Set(1) { // those of a source that does not answer, or of an owner of many runs, must not delay others
 			among := max(10*shortestPause, min(time.Duration(p.next.Len())*time.Millisecond, longestPause))
 			n.poll.at = time.Now().Add(shortestPause + rand.N(among)) //nolint:gosec // not for secrets
 			p.next.Fix(n)
+			ofSource.Set(0)
 			continue
 		}
 		p.next.Pop()
 		n.users++
 		n.poll.running = true
 		p.running++
-		p.ofSource[source]++
-		p.ofOwner[owner]++
 		l.loops.Go(func() {
-			defer l.polled(n)
+			defer l.polled(n, ofSource, ofOwner)
 			defer l.guard()
 			l.poll(n)
 		})
@@ -177,22 +172,15 @@ func (l *instance) pollDue() time.Duration {
 	return time.Hour
 }
 
-// release ends a count of one.
-func release(counts map[portion]int, of portion) {
-	if counts[of]--; counts[of] == 0 {
-		delete(counts, of)
-	}
-}
-
-// polled ends a poll.
-func (l *instance) polled(n *live) {
+// polled ends a poll, and gives its places back.
+func (l *instance) polled(n *live, places ...*share.Part) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p := &l.polls
 	p.running--
-	source, owner := n.portions()
-	release(p.ofSource, source)
-	release(p.ofOwner, owner)
+	for _, place := range places {
+		place.Set(0)
+	}
 	n.poll.running = false
 	if !n.poll.at.After(time.Now()) { // also after a panic
 		n.poll.at = time.Now().Add(longestPause)

@@ -68,7 +68,6 @@ func New(config Config) *Ledger {
 	l.store, l.all, l.named = config.Store, map[Identity]*live{}, map[string]*live{}
 	l.usage.owners, l.usage.begun = map[Owner]*holding{}, map[Identity]bool{}
 	l.closed, l.close = context.WithCancel(context.Background())
-	l.polls.ofSource, l.polls.ofOwner = map[portion]int{}, map[portion]int{}
 	l.usage.count, l.polls.wake, l.pending.wake = l.store.Count, make(chan struct{}, 1), make(chan struct{}, 1)
 	l.pending.changes, l.pending.removals = map[Identity]*unwritten{}, map[Identity]time.Time{}
 	l.Set(config.Settings)
