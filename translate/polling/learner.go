@@ -11,6 +11,7 @@ import (
 type Learner struct {
 	store   *Store
 	history history
+	used    uint64 // the use of a skill that was its last one
 
 	schedule  atomic.Pointer[schedule]
 	queued    atomic.Bool  // for a new schedule
