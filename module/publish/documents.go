@@ -61,11 +61,12 @@ type documents struct {
 type source struct {
 	name    string
 	read    func(ctx context.Context, r *reader) (*publish.API, error)
-	last    *publish.API // that could be read; nil: none
-	sum     []byte       // of the texts from URLs that it is made of
-	files   []string     // that are looked at
-	stamp   string       // of the files when they were read
-	due     time.Time    // when a document from a URL is read again; zero: it is a file
+	last    *publish.API    // that could be read; nil: none
+	sum     []byte          // of the texts from URLs that it is made of
+	urls    map[string]bool // of these texts
+	files   []string        // that are looked at
+	stamp   string          // of the files when they were read
+	due     time.Time       // when what is from URLs is read again; zero: nothing is
 	pause   time.Duration
 	problem string // that was logged last
 }
@@ -111,7 +112,7 @@ func (l *documents) refresh(ctx context.Context, transport http.RoundTripper, lo
 	defer l.mu.Unlock()
 	next = lookEvery
 	for _, s := range l.sources {
-		l.changed = s.refresh(ctx, &reader{transport: transport, texts: sha256.New()}, logger) || l.changed
+		l.changed = s.refresh(ctx, &reader{transport: transport, texts: sha256.New(), before: s.urls, urls: map[string]bool{}}, logger) || l.changed
 		if s.pause > 0 {
 			next = min(next, s.pause)
 		}
@@ -136,17 +137,18 @@ func (l *documents) refresh(ctx context.Context, transport http.RoundTripper, lo
 // refresh reads the source if that is due, and reports whether it has changed. After an error, what was read before stays.
 func (s *source) refresh(ctx context.Context, r *reader, logger *zap.Logger) bool {
 	stamp := s.look()
-	if s.due.IsZero() && stamp == s.stamp || time.Now().Before(s.due) {
+	same := stamp == s.stamp
+	if same && (s.due.IsZero() || time.Now().Before(s.due)) {
 		return false
 	}
 	api, err := s.guarded(ctx, r)
 	if ctx.Err() != nil {
 		return false
 	}
-	if s.stamp = stamp; !s.due.IsZero() {
+	if s.stamp = stamp; r.fresh > 0 || !s.due.IsZero() {
 		s.due = time.Now().Add(r.fresh)
 	}
-	if err != nil {
+	if err = cmp.Or(err, r.lost); err != nil {
 		if !s.due.IsZero() {
 			s.pause = min(max(2*s.pause, shortestPause), longestPause)
 			s.due = time.Now().Add(s.pause)
@@ -162,10 +164,10 @@ func (s *source) refresh(ctx context.Context, r *reader, logger *zap.Logger) boo
 		return false
 	}
 	sum := r.texts.Sum(nil)
-	if s.last != nil && s.problem == "" && !s.due.IsZero() && bytes.Equal(sum, s.sum) {
+	if same && s.last != nil && s.problem == "" && bytes.Equal(sum, s.sum) {
 		return false
 	}
-	s.last, s.sum, s.problem, s.pause = api, sum, "", 0
+	s.last, s.sum, s.urls, s.problem, s.pause = api, sum, r.urls, "", 0
 	if api.Referred != nil {
 		s.files = nil
 		for _, u := range api.Referred {
@@ -230,10 +232,25 @@ type reader struct {
 	transport http.RoundTripper
 	fresh     time.Duration // how long all that were read are fresh; 0: none was
 	texts     hash.Hash     // of all that were read
+	urls      map[string]bool
+	before    map[string]bool // the urls when the documents were read before
+	lost      error           // why one of these can't be read
 }
 
 // Read implements [publish.Reader].
 func (r *reader) Read(ctx context.Context, location *url.URL) ([]byte, error) {
+	text, err := r.fetch(ctx, location)
+	at := location.String()
+	if r.urls[at] = err == nil; err != nil {
+		r.fresh = min(cmp.Or(r.fresh, defaultFresh), defaultFresh)
+		if r.before[at] {
+			r.lost = fmt.Errorf("%s can't be fetched: %w", at, err)
+		}
+	}
+	return text, err
+}
+
+func (r *reader) fetch(ctx context.Context, location *url.URL) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	q, err := http.NewRequestWithContext(ctx, http.MethodGet, location.String(), http.NoBody)

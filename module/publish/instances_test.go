@@ -47,7 +47,7 @@ func TestReload(t *testing.T) {
 	got := p.invoke("slow", `{}`)
 	var waiting answer
 	var group sync.WaitGroup
-	group.Go(func() { waiting = p.invoke("slow", `{}`, key, "k") })
+	group.Go(func() { waiting = p.invoke("slow", `{}`, key, uuid) })
 	testbed.Eventually(t, 10*time.Second, func() bool { return a.Count() == 2 }, "the API is asked twice")
 	other := startAPI(t)
 	if err := p.Reload(strings.Replace(p.text, strings.TrimPrefix(a.URL, "http://"), strings.TrimPrefix(other.URL, "http://"), 1)); err != nil {
@@ -56,7 +56,7 @@ func TestReload(t *testing.T) {
 	if now := p.get(got.Run.StatusURL); now.Run.Status != "running" {
 		t.Errorf("%v", now)
 	}
-	if again := p.invoke("slow", `{}`, key, "k"); again.Status != http.StatusAccepted {
+	if again := p.invoke("slow", `{}`, key, uuid); again.Status != http.StatusAccepted {
 		t.Errorf("%v", again)
 	}
 	close(slow)
@@ -152,7 +152,7 @@ func TestInstances(t *testing.T) {
 		var group sync.WaitGroup
 		answers := make([]answer, 2)
 		for i, p := range []*publisher{first, second} {
-			group.Go(func() { answers[i] = p.invoke("add-pet", `{"name":"Rex"}`, key, "one") })
+			group.Go(func() { answers[i] = p.invoke("add-pet", `{"name":"Rex"}`, key, uuid) })
 		}
 		group.Wait()
 		if a.Count() != 1 || answers[0].Run.ExecutionID != answers[1].Run.ExecutionID {
@@ -161,7 +161,7 @@ func TestInstances(t *testing.T) {
 		if end := second.await(second.in(answers[0])); end.Run.Status != "completed" {
 			t.Errorf("%v", end)
 		}
-		kept, keyed := first.invoke("slow", `{}`), first.invoke("slow", `{}`, key, "two")
+		kept, keyed := first.invoke("slow", `{}`), first.invoke("slow", `{}`, key, uuid3)
 		if now := second.get(second.in(kept).Run.StatusURL); now.Run.Status != "running" {
 			t.Errorf("%v", now)
 		}
@@ -169,7 +169,7 @@ func TestInstances(t *testing.T) {
 		process.Signal(os.Kill)
 		<-process.Exited()
 		testbed.Eventually(t, time.Minute, func() bool { return second.get(second.in(kept).Run.StatusURL).Run.Status == "failed" }, "the run is lost")
-		for _, got := range []answer{second.get(second.in(kept).Run.StatusURL), second.get(second.in(keyed).Run.StatusURL), second.invoke("slow", `{}`, key, "two")} {
+		for _, got := range []answer{second.get(second.in(kept).Run.StatusURL), second.get(second.in(keyed).Run.StatusURL), second.invoke("slow", `{}`, key, "0198c5d4-1f0a-4c3e-9b1a-2f6d8e4c5a70")} {
 			if got.Status != http.StatusOK || got.Run.Status != "failed" || got.code() != "LOST" {
 				t.Errorf("%v", got)
 			}

@@ -17,6 +17,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/callers"
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/publish"
@@ -224,6 +225,9 @@ func (q *request) read(s *publish.Skill) *invocation {
 	}
 	if keys := q.Header.Values("Idempotency-Key"); len(keys) > 1 || len(keys) == 1 && (keys[0] == "" || len(keys[0]) > maxKey) {
 		return invalid(http.StatusBadRequest, "The header Idempotency-Key has to be one text of 1 to 256 bytes", nil)
+	}
+	if key := q.Header.Get("Idempotency-Key"); key != "" && q.caller == "" && len(s.Operation.Credential(q.forwarded(s.Operation))) == 0 && !front.IsRandomUUID(strings.Trim(key, `"`)) {
+		return invalid(http.StatusBadRequest, "The Idempotency-Key of a caller without a credential has to be a random UUID (version 4 or 7): who repeats an invocation with its key gets its outcome", nil)
 	}
 	text, end := q.body()
 	body, err := io.ReadAll(text)

@@ -292,8 +292,8 @@ func TestIdempotency(t *testing.T) {
 	}
 	slow := make(chan struct{})
 	a.On(func(w http.ResponseWriter, _ *http.Request) { <-slow; w.WriteHeader(http.StatusNoContent) })
-	first = p.invoke("slow", `{}`, key, "k2")
-	again = p.invoke("slow", `{}`, key, "k2")
+	first = p.invoke("slow", `{}`, key, uuid)
+	again = p.invoke("slow", `{}`, key, uuid)
 	if first.Status != http.StatusAccepted || again.Status != http.StatusAccepted || again.Run.ExecutionID != first.Run.ExecutionID || a.Count() != 3 {
 		t.Errorf("%v\n%v", first, again)
 	}
@@ -302,11 +302,11 @@ func TestIdempotency(t *testing.T) {
 		t.Errorf("%v", end)
 	}
 	a.On(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })
-	if got := p.invoke("add-pet", `{"name":"Rex"}`, key, "k3"); got.Status != http.StatusUnauthorized {
+	if got := p.invoke("add-pet", `{"name":"Rex"}`, key, uuid3); got.Status != http.StatusUnauthorized {
 		t.Errorf("%v", got)
 	}
 	a.On(nil)
-	if got := p.invoke("add-pet", `{"name":"Rex"}`, key, "k3"); got.Run.Status != "completed" {
+	if got := p.invoke("add-pet", `{"name":"Rex"}`, key, uuid3); got.Run.Status != "completed" {
 		t.Errorf("a key whose invocation was refused: %v", got)
 	}
 }

@@ -3,6 +3,8 @@ package front
 import (
 	"errors"
 	"strings"
+
+	"github.com/google/uuid"
 )
 
 // ParseKey reads the lines of the header Idempotency-Key: a String (RFC 9651, section 4.2.5).
@@ -35,4 +37,10 @@ func ParseKey(lines []string) (string, error) {
 		}
 	}
 	return "", errors.New("has no double quote at the end of the string")
+}
+
+// IsRandomUUID reports whether a key can't be guessed, if it was made as it says.
+func IsRandomUUID(key string) bool {
+	u, err := uuid.Parse(key)
+	return err == nil && len(key) == len(u.String()) && (u.Version() == 4 || u.Version() == 7)
 }

@@ -44,11 +44,11 @@ type API struct {
 const maxTime = time.Minute
 
 // Read reads the OpenAPI document at a location, a URL of the scheme file, https or http, and makes skills of its operations. reader reads
-// what is not a file; it may be nil if the location is one.
+// what is not a file; it may be nil if the location is one: then no issuer of OpenID Connect is asked.
 func Read(ctx context.Context, reader Reader, location *url.URL, options *Options) (*API, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxTime)
 	defer cancel()
-	docs := &documents{ctx: ctx, reader: reader, read: map[string]read{}, known: map[reference]read{}}
+	docs := &documents{ctx: ctx, reader: reader, read: map[string]read{}, known: map[reference]read{}, about: map[string]map[string]any{}}
 	value, err := docs.open(location)
 	if docs.folder != nil {
 		defer docs.folder.Close()

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -17,6 +18,8 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/publish"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
 // secret stands in files that no document may show.
@@ -384,4 +387,87 @@ func TestS341LargeRequestsFromSmallOnes(t *testing.T) {
 	if _, failure := skill.Operation.Request(t.Context(), jsontext.Value(`{"x":[`+strings.Repeat(`"tag",`, 10_000)+`"tag"]}`), nil); failure != nil {
 		t.Error(failure)
 	}
+}
+
+// S352: many alternatives of security, and many schemes in one, take no time in each of many operations.
+func TestS352ManyAlternatives(t *testing.T) {
+	var alternatives, schemes, every, paths strings.Builder
+	for i := range 20_000 {
+		fmt.Fprintf(&alternatives, "{s%d: []},", i)
+		fmt.Fprintf(&schemes, "s%d: {type: http, scheme: basic},", i)
+		fmt.Fprintf(&every, "s%d: [],", i)
+	}
+	for i := range 2000 {
+		fmt.Fprintf(&paths, "  /a/%d: {get: {operationId: get%d, responses: {}}}\n", i, i)
+	}
+	for name, security := range map[string]string{"alternatives": alternatives.String(), "schemes": "{" + every.String() + "}"} {
+		text := "openapi: 3.0.0\ninfo: {title: a, version: 1.0}\nsecurity: [" + security + "]\ncomponents: {securitySchemes: {" + schemes.String() + "}}\npaths:\n" + paths.String()
+		start := time.Now()
+		api := translated(t, text, all())
+		if took := time.Since(start); took > 20*time.Second || len(api.LeftOut) != 2000 || api.LeftOut[0].Reason != "its security has more than 100 alternatives, or more than 100 schemes in one" {
+			t.Errorf("%s: %s, %d left out: %.300v", name, took, len(api.LeftOut), api.LeftOut)
+		}
+	}
+}
+
+// issuers is a [publish.Reader] that counts.
+type issuers struct {
+	texts
+	asked []string
+}
+
+func (r *issuers) Read(ctx context.Context, location *url.URL) ([]byte, error) {
+	r.asked = append(r.asked, location.String())
+	return r.texts.Read(ctx, location)
+}
+
+// S353: a document names issuers of other origins. They are asked over TLS, each once, ten at most; what they say is URLs, and no reference leads to it.
+func TestS353Issuers(t *testing.T) {
+	const good = `{"authorization_endpoint": "https://id.example.com/a", "token_endpoint": "https://id.example.com/t", "p": {"name": "stolen", "in": "query"}}`
+	at := func(i int) string { return fmt.Sprintf("https://id%d.example.com/", i) }
+	said := texts{at(0): good, at(1): `{"authorization_endpoint": "javascript:alert(1)", "token_endpoint": "https://id.example.com/t"}`, at(2): "{", at(3): "[]", at(4): strings.Repeat("[", 1000), "http://id.example.com/": good}
+	security := func(location string) string {
+		return "components: {securitySchemes: {id: {type: openIdConnect, openIdConnectUrl: \"" + location + "\"}}}\nsecurity: [{id: [read]}]"
+	}
+	auth := func(location, issuer string) string {
+		api, err := publish.Read(t.Context(), said, mustURL(location), all())
+		if err != nil || len(api.Skills) != 1 {
+			t.Fatalf("%s: %+v %v", issuer, api, err)
+		}
+		d, _ := document.ParseDescriptor(api.Skills[0].Descriptor(base, "Pets"))
+		return string(jsonvalue.Marshal(d.Auth.OAuth2))
+	}
+	const oauth2 = `{"authorization_url":"https://id.example.com/a","token_url":"https://id.example.com/t","scopes":{"read":""}}`
+	for issuer, want := range map[string]string{at(0): oauth2, at(1): "null", at(2): "null", at(3): "null", at(4): "null", at(5): "null", "http://id.example.com/": "null", "file:///etc/passwd": "null", "": "null"} {
+		for _, scheme := range []string{"https", "http"} {
+			location := scheme + "://example.com/api.yaml"
+			said[location] = operation(v31, "GET /a", `{`+ok+`}`, security(issuer))
+			if strings.HasPrefix(issuer, scheme+":") && scheme == "http" {
+				want = oauth2 // like the document
+			}
+			if got := auth(location, issuer); got != want {
+				t.Errorf("%s of %s: %s", issuer, location, got)
+			}
+		}
+	}
+	var schemes, paths strings.Builder
+	for i := range 30 {
+		fmt.Fprintf(&schemes, "s%d: {type: openIdConnect, openIdConnectUrl: %q}, ", i, at(i))
+		fmt.Fprintf(&paths, "  /a/%d: {get: {security: [{s%d: []}], responses: {}}, put: {security: [{s%d: []}], responses: {}}}\n", i, i, i)
+	}
+	r := &issuers{texts: said}
+	folder := files(t, map[string]string{"openapi.yaml": "openapi: 3.0.0\ninfo: {title: a, version: 1.0}\ncomponents: {securitySchemes: {" + schemes.String() + "}}\npaths:\n" + paths.String() +
+		"  /stolen: {get: {security: [{s0: []}], parameters: [{$ref: '" + at(0) + "#/p'}], responses: {}}}\n"})
+	api, err := publish.Read(t.Context(), r, fileURL(folder, "openapi.yaml"), all())
+	if err != nil || len(api.Skills) != 60 || len(api.LeftOut) != 1 || len(r.asked) != 10 || len(slices.Compact(slices.Sorted(slices.Values(r.asked)))) != 10 || !strings.Contains(api.LeftOut[0].Reason, "is no file in the folder") {
+		t.Errorf("%q %v", r.asked, err)
+	}
+}
+
+func mustURL(text string) *url.URL {
+	u, err := url.Parse(text)
+	if err != nil {
+		panic(err)
+	}
+	return u
 }

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -27,7 +28,9 @@ const (
 	maxDocuments  = 2000
 	maxValues     = 1_000_000 // of one document; an alias counts as what it stands for
 	maxLevels     = 200
-	maxReferences = 100 // that lead to each other
+	maxReferences = 100             // that lead to each other
+	maxIssuers    = 10              // of OpenID Connect
+	issuerTime    = 5 * time.Second // to read what one says
 )
 
 // A Reader reads documents by URL.
@@ -42,7 +45,8 @@ type documents struct {
 	first  *url.URL
 	folder *os.Root // of the first document; nil: it has a URL
 	read   map[string]read
-	known  map[reference]read // to what references lead
+	known  map[reference]read        // to what references lead
+	about  map[string]map[string]any // see issuer
 	order  []*url.URL
 	bytes  int
 	depth  int // of references in the way to what references refer to
@@ -135,6 +139,23 @@ func (d *documents) text(u *url.URL) ([]byte, error) {
 	}
 	defer file.Close()
 	return io.ReadAll(io.LimitReader(file, maxBytes+1))
+}
+
+// issuer returns what a document of OpenID Connect Discovery says; nil: it can't be read. It may have another origin, since nothing else of it is used,
+// but is read without TLS only if the OpenAPI document is.
+func (d *documents) issuer(location string) map[string]any {
+	u, err := url.Parse(location)
+	if said, ok := d.about[location]; ok || err != nil || d.reader == nil || len(d.about) == maxIssuers || u.Scheme != "https" && (u.Scheme != "http" || d.first.Scheme != "http") {
+		return said
+	}
+	ctx, cancel := context.WithTimeout(d.ctx, issuerTime)
+	defer cancel()
+	var said any
+	if text, err := d.reader.Read(ctx, u); err == nil {
+		said, _ = jsonvalue.Read(text, jsonvalue.Bounds{Depth: maxLevels, Values: maxValues})
+	}
+	d.about[location] = objectIn(said)
+	return d.about[location]
 }
 
 // referred returns the documents that were read, the one at the location first.

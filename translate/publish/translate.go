@@ -117,6 +117,11 @@ func (t *translation) path(o *selection) (string, error) {
 	return "/" + strings.TrimLeft(strings.Join(path, ""), "/"), nil
 }
 
+// maxSecurity bounds the alternatives of an operation, and the schemes of each: many operations may have the same ones.
+const maxSecurity = 100
+
+var errManyAlternatives = fmt.Errorf("its security has more than %d alternatives, or more than %d schemes in one", maxSecurity, maxSecurity)
+
 // security returns how callers authenticate for an operation: of the alternatives none, else the first that the protocol has a type for, else the first.
 func (t *translation) security(o *selection, operation *Operation) (auth document.Auth, err error) {
 	alternatives, stated := o.operation["security"].([]any)
@@ -126,6 +131,9 @@ func (t *translation) security(o *selection, operation *Operation) (auth documen
 	isNone := func(v any) bool { return len(objectIn(v)) == 0 }
 	if len(alternatives) == 0 || slices.ContainsFunc(alternatives, isNone) {
 		return document.Auth{Type: document.AuthNone}, nil
+	}
+	if len(alternatives) > maxSecurity {
+		return auth, errManyAlternatives
 	}
 	for _, alternative := range alternatives {
 		other, credentials, basic, fault := t.requirement(objectIn(alternative))
@@ -166,6 +174,9 @@ func (t *translation) namesOfSecrets() (all []string) {
 // requirement returns the authentication of one alternative, the headers that it needs, and whether one is for HTTP Basic.
 func (t *translation) requirement(requirement map[string]any) (auth document.Auth, credentials []string, basic bool, err error) {
 	definitions, err := t.definitions()
+	if len(requirement) > maxSecurity {
+		err = errManyAlternatives
+	}
 	if err != nil {
 		return auth, nil, false, err
 	}
@@ -198,10 +209,10 @@ func (t *translation) requirement(requirement map[string]any) (auth document.Aut
 			auth.Type, auth.Header, auth.Description = document.AuthAPIKey, header, strings.TrimSpace(auth.Description+" The value is `Bearer …`, where … is a token.")
 		case "http basic", "basic":
 			basic, need = true, "with `Basic …`, where … is base64 of a user name, a colon and a password"
-		case "openIdConnect":
-			need = "with `Bearer …`, where … is an access token of the issuer that " + line(scheme["openIdConnectUrl"]) + " describes"
-		case "oauth2":
-			need = "with `Bearer …`, where … is an access token"
+		case "openIdConnect", "oauth2":
+			if need = "with `Bearer …`, where … is an access token"; kind == "openIdConnect" {
+				need += " of the issuer that " + line(scheme["openIdConnectUrl"]) + " describes"
+			}
 			if auth.OAuth2 = t.oauth2(scheme, requirement[name]); auth.OAuth2 != nil {
 				auth.Type = document.AuthOAuth2
 			}
@@ -225,11 +236,14 @@ func (t *translation) requirement(requirement map[string]any) (auth document.Aut
 	return auth, slices.Compact(slices.Sorted(slices.Values(credentials))), basic, nil
 }
 
-// oauth2 returns the first flow of a scheme that has both URLs, with the scopes that an operation needs; nil: there is none.
+// oauth2 returns the first flow of a scheme, or that of its OpenID Connect issuer, that has both URLs, with the scopes that an operation needs; nil: there is none.
 func (t *translation) oauth2(scheme map[string]any, needed any) *document.OAuth2 {
 	flows := objectIn(scheme["flows"])
 	if t.swagger {
 		flows = map[string]any{"authorizationCode": scheme}
+	}
+	if issuer := t.docs.issuer(text(scheme["openIdConnectUrl"])); issuer != nil {
+		flows = map[string]any{"issuer": map[string]any{"authorizationUrl": issuer["authorization_endpoint"], "tokenUrl": issuer["token_endpoint"]}}
 	}
 	for _, name := range slices.Sorted(maps.Keys(flows)) { // authorizationCode comes first
 		flow := objectIn(flows[name])

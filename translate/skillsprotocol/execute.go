@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/google/uuid"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
@@ -259,7 +258,7 @@ func (f *Front) idempotencyKey(p *params, principal string) string {
 		p.reject(paramKey, reasonUnsupported, "is not supported by this bridge, which has no database")
 	case len(key) > maxKey || strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r > '~' }):
 		p.reject(paramKey, reasonInvalid, "must have 1 to 255 printable ASCII characters")
-	case principal == "" && !isRandomUUID(key):
+	case principal == "" && !front.IsRandomUUID(key):
 		p.reject(paramKey, reasonInvalid, "must be a random UUID (version 4 or 7) unless the caller authenticates: all anonymous callers share their keys, and who repeats a call gets its outcome")
 	}
 	return key
@@ -270,12 +269,6 @@ func (p *params) refuse(name string, reason run.Reason, message string) {
 	if p.failure == nil {
 		p.failure = invalidParam(name, reason, message, nil)
 	}
-}
-
-// isRandomUUID reports whether a key can't be guessed, if it was made as it says.
-func isRandomUUID(key string) bool {
-	u, err := uuid.Parse(key)
-	return err == nil && len(key) == len(u.String()) && (u.Version() == 4 || u.Version() == 7)
 }
 
 // executeKept answers a call with an idempotency key or with a receiver for the end of its run.
