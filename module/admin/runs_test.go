@@ -162,6 +162,19 @@ func TestUnreadRuns(t *testing.T) {
 	}
 }
 
+// TestMetricsOfOnePlace: databases with different settings may name the same place, such as one whose password is being replaced. The metrics go on.
+func TestMetricsOfOnePlace(t *testing.T) {
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
+	bridge := func(path, password string) string {
+		return "skill_bridge " + path + " {\n\tname b" + path[1:] + "\n\tstore postgres postgres://u:" + password + "@127.0.0.1:1/x\n\tallow_http\n\tallow_networks 127.0.0.0/8\n\tprovider " + p.URL() + " {\n\t\tnamespace acme\n\t}\n}\n"
+	}
+	c := testbed.StartCaddy(t, "{\n\tadmin 127.0.0.1:{$ADMIN}\n}\n"+testbed.Site(bridge("/old", "old")+bridge("/new", "new")))
+	answer := c.With(testbed.Fresh()).Send(http.MethodGet, "http://127.0.0.1:"+c.Port("ADMIN")+"/metrics", "")
+	if n := strings.Count(string(answer.Body), "\ncaddy_skill_bridge_database_usable{"); answer.Status != http.StatusOK || n != 1 {
+		t.Errorf("HTTP %d, %d series: %.300s", answer.Status, n, answer.Body)
+	}
+}
+
 // TestTasks: A2A tasks are runs, too, with their own states and contexts, and with the webhooks that are not told everything yet.
 func TestTasks(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"}, hostile.Skill{ID: "acme/slow"}, hostile.Skill{ID: "acme/keyed", Auth: hostile.APIKey("X-API-Key")})

@@ -46,12 +46,20 @@ func (k *keptMetrics) send(databases []*store.DB, add func(desc *prometheus.Desc
 		}
 		k.at, k.of, k.last, k.read = time.Now(), slices.Clone(databases), now, len(unread) < len(databases)
 	}
+	usable := make(map[string]float64, len(databases)) // settings with another password, or that are not read yet, may name the same place
 	for _, db := range databases {
-		status, usable := db.Status(), 0.
+		status, can := db.Status(), 0.
 		if status.Open && status.Trouble == nil {
-			usable = 1
+			can = 1
 		}
-		add(usableDesc, prometheus.GaugeValue, usable, strings.ToValidUTF8(status.Place, "\uFFFD"))
+		place := strings.ToValidUTF8(status.Place, "\uFFFD")
+		if known, ok := usable[place]; ok {
+			can = min(known, can)
+		}
+		usable[place] = can
+	}
+	for place, can := range usable {
+		add(usableDesc, prometheus.GaugeValue, can, place)
 	}
 	if !k.read {
 		return

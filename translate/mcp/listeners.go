@@ -63,9 +63,11 @@ func (l *listeners) refresh(ctx context.Context, sources []string, read func(con
 		}
 	}
 	if len(due) > 0 {
-		l.mu.Unlock()
-		fresh := read(ctx, due)
-		l.mu.Lock()
+		fresh := func() map[string]time.Time {
+			l.mu.Unlock()
+			defer l.mu.Lock() // also if it panics
+			return read(ctx, due)
+		}()
 		for _, source := range due {
 			l.next[source] = slices.MaxFunc([]time.Time{l.next[source], fresh[source]}, time.Time.Compare)
 		}

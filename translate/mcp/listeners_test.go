@@ -51,6 +51,23 @@ func TestListenersOfDifferentSources(t *testing.T) {
 	})
 }
 
+// A panic of a reading is that of its listener, who recovers. The others go on.
+func TestListenersAfterPanic(t *testing.T) {
+	t.Parallel()
+	var l listeners
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("no panic")
+			}
+		}()
+		l.refresh(t.Context(), []string{"a"}, func(context.Context, []string) map[string]time.Time { panic("a bug") })
+	}()
+	if next := l.refresh(t.Context(), []string{"a"}, nil); time.Until(next) > refreshing {
+		t.Errorf("again in %v", time.Until(next))
+	}
+}
+
 // An id whose key is not known waits until the keys of other instances may be read again. A subscription waits for that once, however many
 // ids its client names, and opens a bounded number of them.
 func TestOwnTasks(t *testing.T) {

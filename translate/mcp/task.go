@@ -76,7 +76,7 @@ func getTask(r *request) (jsontext.Value, *jsonrpc.Error) {
 		r.reportRun(&known.outcome)
 		return detailed(r, id, &ref, known.skill, &known.outcome)
 	}
-	if known, ok := r.front.polled.Find(run.KeyOf("", &ref)); ok {
+	if known, ok := r.front.polled.Find(keyOf(r, &ref)); ok {
 		r.reportRun(&run.Run{Ref: ref, State: run.Working})
 		return working(r, id, &ref, known)
 	}
@@ -127,7 +127,7 @@ func detailed(r *request, id string, ref *run.Ref, skill *translate.Skill, o *ru
 	status, message, task := ofRun(r, id, ref, skill, o)
 	if status == wire.TaskWorking {
 		said := polledRun{message, o.RetryAfter}
-		r.front.polled.Add(run.KeyOf("", ref), said, pollEvery)
+		r.front.polled.Add(keyOf(r, ref), said, pollEvery)
 		return working(r, id, ref, said)
 	}
 	w := r.open(resultComplete)

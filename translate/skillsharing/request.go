@@ -124,8 +124,8 @@ func appendString(b []byte, s string) []byte {
 // as compact JSON. It leaves out inputs whose names are already in the query: the
 // provider has set these, and servers differ in which of two values they use.
 func withQuery(u *url.URL, inputs jsontext.Value) (*url.URL, error) {
-	query := u.RawQuery
-	fixed := parametersOf(query)
+	query := []byte(u.RawQuery)
+	fixed := parametersOf(u.RawQuery)
 	for quoted, value := range jsonrpc.Members(inputs) {
 		name := string(jsonrpc.Unquote(quoted))
 		if fixed[parameterName(name)] {
@@ -139,13 +139,13 @@ func withQuery(u *url.URL, inputs jsontext.Value) (*url.URL, error) {
 			}
 			plain = string(value)
 		}
-		if query != "" {
-			query += "&"
+		if len(query) > 0 {
+			query = append(query, '&')
 		}
-		query += url.QueryEscape(name) + "=" + url.QueryEscape(plain)
+		query = append(append(append(query, url.QueryEscape(name)...), '='), url.QueryEscape(plain)...)
 	}
 	extended := *u
-	extended.RawQuery = query
+	extended.RawQuery = string(query)
 	return &extended, nil
 }
 
