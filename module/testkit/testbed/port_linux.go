@@ -1,6 +1,7 @@
 package testbed
 
 import (
+	"errors"
 	"net"
 	"strconv"
 	"testing"
@@ -14,12 +15,16 @@ import (
 func FreePort(tb testing.TB) string {
 	tb.Helper()
 	for range 10 {
-		port, err := reserve(tb, unix.SOCK_STREAM, loopback, 0)
+		// Of all addresses: a client's connection from 127.0.0.2 or a listener of [::1] with this port would keep Caddy, which listens on all, from it.
+		port, err := reserve(tb, unix.SOCK_STREAM, net.IPv6zero, 0)
+		if errors.Is(err, unix.EAFNOSUPPORT) { // no IPv6
+			return UnusedPort(tb)
+		}
 		if err != nil {
 			tb.Fatal(err)
 		}
 		// A UDP socket that sends from any address keeps Caddy from the port. One of 127.0.0.1 would get packets that are sent to Caddy, so it has another.
-		if _, err = reserve(tb, unix.SOCK_DGRAM, "127.255.0.1", port); err == nil {
+		if _, err = reserve(tb, unix.SOCK_DGRAM, net.IPv4(127, 255, 0, 1), port); err == nil {
 			return strconv.Itoa(port)
 		}
 	}
@@ -28,22 +33,25 @@ func FreePort(tb testing.TB) string {
 }
 
 // reserve binds a socket until the test ends, and returns its port; port 0: any.
-func reserve(tb testing.TB, kind int, address string, port int) (int, error) {
+func reserve(tb testing.TB, kind int, address net.IP, port int) (int, error) {
 	tb.Helper()
-	socket, err := unix.Socket(unix.AF_INET, kind|unix.SOCK_CLOEXEC, 0)
+	socket, err := unix.Socket(unix.AF_INET6, kind|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return 0, err
 	}
 	tb.Cleanup(func() { _ = unix.Close(socket) }) // nothing was written
+	if err := unix.SetsockoptInt(socket, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 0); err != nil {
+		return 0, err
+	}
 	if err := unix.SetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1); err != nil {
 		return 0, err
 	}
-	if err := unix.Bind(socket, &unix.SockaddrInet4{Port: port, Addr: [4]byte(net.ParseIP(address).To4())}); err != nil {
+	if err := unix.Bind(socket, &unix.SockaddrInet6{Port: port, Addr: [16]byte(address.To16())}); err != nil {
 		return 0, err
 	}
 	bound, err := unix.Getsockname(socket)
 	if err != nil {
 		return 0, err
 	}
-	return bound.(*unix.SockaddrInet4).Port, nil
+	return bound.(*unix.SockaddrInet6).Port, nil
 }

@@ -16,7 +16,7 @@ func TestFreePort(t *testing.T) {
 	caddys := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) (err error) {
 		return c.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1) })
 	}}
-	for _, address := range []string{":" + port, loopback + ":" + port} {
+	for _, address := range []string{":" + port, loopback + ":" + port, "127.0.0.2:" + port, "[::1]:" + port} {
 		if _, err := net.Listen("tcp", address); err == nil {
 			t.Errorf("another program listens on %s over TCP", address)
 		}
