@@ -99,19 +99,21 @@ func TestKeys(t *testing.T) {
 // TestKeyIsSubmitted: a call that has waited for an earlier one with its key says to send it again, and not to use a new key, which would
 // execute the skill twice.
 func TestKeyIsSubmitted(t *testing.T) {
-	db, key := ledgertest.New(), sha256.Sum256([]byte("key k"))
-	if _, err := db.Instance(true).Claim(t.Context(), &ledger.Entry{Owner: ledger.Owner{Principal: "ada"}, ID: randomKey, Key: key[:]}, time.Hour); err != nil {
-		t.Fatal(err)
-	}
-	got := sendTo(t, db.Instance(true), &fakeBridge{}, "ada", `{"jsonrpc":"2.0","id":1,"method":"execute_skill","params":{"name":"a.b","idempotency_key":"k","timeout_ms":1}}`)
-	for _, want := range []string{`"executed":"maybe"`, `"next":"retry"`, `"retry":{`, `"hint":{"message":"send this call again, with the same key`} {
-		if !strings.Contains(got, want) {
-			t.Errorf("no %s in %s", want, got)
+	synctest.Test(t, func(t *testing.T) { // in which no time passes while the call gets there
+		db, key := ledgertest.New(), sha256.Sum256([]byte("key k"))
+		if _, err := db.Instance(true).Claim(t.Context(), &ledger.Entry{Owner: ledger.Owner{Principal: "ada"}, ID: randomKey, Key: key[:]}, time.Hour); err != nil {
+			t.Fatal(err)
 		}
-	}
-	if strings.Contains(got, "does not submit") {
-		t.Error(got)
-	}
+		got := sendTo(t, db.Instance(true), &fakeBridge{}, "ada", `{"jsonrpc":"2.0","id":1,"method":"execute_skill","params":{"name":"a.b","idempotency_key":"k","timeout_ms":1}}`)
+		for _, want := range []string{`"executed":"maybe"`, `"next":"retry"`, `"retry":{`, `"hint":{"message":"send this call again, with the same key`} {
+			if !strings.Contains(got, want) {
+				t.Errorf("no %s in %s", want, got)
+			}
+		}
+		if strings.Contains(got, "does not submit") {
+			t.Error(got)
+		}
+	})
 }
 
 // The header can't be the key of several calls; other methods ignore it.
