@@ -146,7 +146,8 @@ type publisher struct {
 func (a *api) site(tb testing.TB, block string, front ...string) string {
 	tb.Helper()
 	return testbed.Site(append(front, "skill_publish {\n\topenapi "+write(tb, "pets.yaml", pets)+" {\n\t\tinclude getPet addPet listPets slow\n\t}\n\tstore memory\n"+block+"\n}",
-		"reverse_proxy "+strings.TrimPrefix(a.URL, "http://"))...)
+		// A busy machine takes longer than Caddy's three seconds to accept a hundred connections.
+		"reverse_proxy "+strings.TrimPrefix(a.URL, "http://")+" {\n\ttransport http {\n\t\tdial_timeout 1m\n\t}\n}")...)
 }
 
 // start starts a Caddy with a Caddyfile.
