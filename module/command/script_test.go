@@ -142,6 +142,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("WRONG_KEY", "abracadabra")
 			e.Setenv("XDG_DATA_HOME", e.WorkDir)
 			e.Setenv("XDG_CONFIG_HOME", e.WorkDir)
+			e.Setenv("GORACE", os.Getenv("GORACE"))
 			faults := `{"skills":[` + strings.Repeat("{},", 99) + `{}]}`
 			return os.WriteFile(filepath.Join(e.WorkDir, "faults.json"), []byte(faults), 0o600)
 		},
