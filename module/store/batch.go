@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/store/verdict"
@@ -57,12 +58,9 @@ func (b *batches) do(ctx context.Context, s session, f func(context.Context, ses
 func (b *batches) next() (batch []*change) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	n := 0
-	for n < min(len(b.waiting), maxBatch) && (n == 0 || b.waiting[n].session.kind != alone) {
-		n++
-		if b.waiting[n-1].session.kind == alone {
-			break
-		}
+	n := min(len(b.waiting), maxBatch)
+	if i := slices.IndexFunc(b.waiting[:n], func(c *change) bool { return c.session.kind == alone }); i >= 0 {
+		n = max(i, 1)
 	}
 	batch = b.waiting[:n:n]
 	b.waiting = b.waiting[n:]
@@ -73,13 +71,9 @@ func (b *batches) next() (batch []*change) {
 func (b *batches) withdraw(c *change) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for i, w := range b.waiting {
-		if w == c {
-			b.waiting = append(b.waiting[:i:i], b.waiting[i+1:]...)
-			return true
-		}
-	}
-	return false
+	before := len(b.waiting)
+	b.waiting = slices.DeleteFunc(slices.Clone(b.waiting), func(other *change) bool { return other == c }) // a batch may share the array
+	return len(b.waiting) < before
 }
 
 // errPanicked is the error of changes whose transaction was ended by a panic of one of them.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -50,6 +51,34 @@ func TestEndedTasksMakePlace(t *testing.T) {
 		}
 		if n := len(a.db.Entries()); n != 2 {
 			t.Errorf("%d tasks are kept", n)
+		}
+	})
+}
+
+// Messages that come at the same time all find place, as long as ended tasks can make it, and few counts are needed for that.
+func TestEndedTasksMakePlaceForMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAgent(t, inBubble)
+		a.say.Set("User", "ada")
+		a.keep.Bounds.RunsOfOne = 60
+		a.front.Ledger.Set(a.keep)
+		send := func() *answer { return a.send10(t, text("", "x"), `"metadata":{"skill":"acme.free"}`, "") }
+		for range 60 {
+			send().check(t, "result.task.status.state=TASK_STATE_COMPLETED")
+		}
+		time.Sleep(2 * time.Second)
+		before := a.store.Sent("count")
+		var messages sync.WaitGroup
+		for range 20 {
+			messages.Go(func() {
+				for range 20 {
+					send().check(t, "result.task.status.state=TASK_STATE_COMPLETED")
+				}
+			})
+		}
+		messages.Wait()
+		if n := a.store.Sent("count") - before; n > 10 {
+			t.Errorf("%d counts", n)
 		}
 	})
 }

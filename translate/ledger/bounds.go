@@ -26,7 +26,8 @@ const maxSmall = 4 << 10
 // usage counts what is kept: what the store has counted, and what this instance has added since. Entries can't be deleted to make place: a key without its
 // entry could be used twice.
 type usage struct {
-	count func(ctx context.Context, owner *Owner) (Usage, error)
+	count    func(ctx context.Context, owner *Owner) (Usage, error)
+	evicting chan struct{} // holds the one who deletes entries to make place
 
 	mu     sync.Mutex
 	bounds Bounds

@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -52,13 +53,27 @@ func (l *Ledger) place(ctx context.Context, e *Entry, most int64) *run.Failure {
 		return NotKept(err)
 	}
 	failure := l.usage.begin(ctx, e.Identity(), most)
-	if failure != nil && e.Label.State != 0 { // the oldest ended ones of the owner make place
-		if n, err := l.store.Evict(ctx, e.Owner, l.usage.evicts(e.Owner)); err == nil && n > 0 {
+	if failure == nil || e.Label.State == 0 {
+		return failure
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	select {
+	case l.usage.evicting <- struct{}{}: // or the evictions of others would outdate the count of this one, which is refused then
+		defer func() { <-l.usage.evicting }()
+	case <-ctx.Done():
+		return failure
+	}
+	for failure = l.usage.add(e.Identity(), most); failure != nil; failure = l.usage.begin(ctx, e.Identity(), most) {
+		n, err := l.store.Evict(ctx, e.Owner, l.usage.evicts(e.Owner)) // the oldest ended ones of the owner make place
+		if err != nil || n == 0 {
+			return failure
+		}
+		if l.usage.change(e.Owner, -n, 0); strings.HasPrefix(failure.Limit.Name, "bytes") { // how many were deleted is known only when they are counted
 			l.usage.outdate(e.Owner)
-			failure = l.usage.begin(ctx, e.Identity(), most)
 		}
 	}
-	return failure
+	return nil
 }
 
 // claim sends a claim until the store answers. If the call ends before, the claim is deleted in the background, and only then is its key free.
