@@ -46,11 +46,7 @@ func (*SQLite) CaddyModule() caddy.ModuleInfo {
 //
 //	sqlite [<file>]
 func (s *SQLite) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
-	r := options.NewReader(d)
-	if err := r.Args("sqlite", "optionally a file", 0, &s.File); err != nil {
-		return err
-	}
-	return noBlock(r, "sqlite")
+	return parse(options.NewReader(d), "sqlite", "optionally a file", 0, &s.File)
 }
 
 // Settings implements [Store].
@@ -88,13 +84,11 @@ func (*Postgres) CaddyModule() caddy.ModuleInfo {
 //	postgres <dsn>
 func (p *Postgres) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	r := options.NewReader(d)
-	if err := r.Args("postgres", "a DSN, in quotes if it has spaces", 1, &p.DSN); err != nil {
-		return err
+	err := parse(r, "postgres", "a DSN, in quotes if it has spaces", 1, &p.DSN)
+	if wrong := p.check(); err == nil && wrong != nil {
+		err = r.WrapErr(wrong)
 	}
-	if err := p.check(); err != nil {
-		return r.WrapErr(err)
-	}
-	return noBlock(r, "postgres")
+	return err
 }
 
 // check checks what is known without the values of placeholders. The error does not contain the DSN.
@@ -170,19 +164,17 @@ func (*Memory) CaddyModule() caddy.ModuleInfo {
 //
 //	memory
 func (*Memory) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
-	r := options.NewReader(d)
-	if err := r.Args("memory", "no argument", 0); err != nil {
-		return err
-	}
-	return noBlock(r, "memory")
+	return parse(options.NewReader(d), "memory", "no argument", 0)
 }
 
 // Settings implements [Store].
 func (*Memory) Settings() (store.Settings, error) { return store.Settings{Kind: store.Memory}, nil }
 
-func noBlock(r *options.Reader, name string) error {
-	if r.NextBlock(0) {
+// parse reads the arguments of a module, which has no block.
+func parse(r *options.Reader, name, what string, least int, targets ...any) error {
+	err := r.Args(name, what, least, targets...)
+	if err == nil && r.NextBlock(0) {
 		return r.Errf("store %s takes no block", name)
 	}
-	return nil
+	return err
 }
