@@ -33,13 +33,13 @@ func (x *execution) ask(ctx context.Context, r *http.Request) *publish.Result {
 	err := x.guarded(func() error { return x.next.ServeHTTP(w, r) })
 	switch cause := context.Cause(ctx); {
 	case w.full:
-		return failed(document.RateLimited, "The operation was executed, but the publisher has no memory for its answer at the moment")
+		return publish.Failed(document.RateLimited, "The operation was executed, but the publisher has no memory for its answer at the moment", nil)
 	case errors.Is(cause, errLate):
-		result := failed(document.InvocationTimeout, "The operation was not answered in time; it may have been executed")
+		result := publish.Failed(document.InvocationTimeout, "The operation was not answered in time; it may have been executed", nil)
 		result.State = run.TimedOut
 		return result
 	case errors.Is(cause, errLost):
-		result := failed(codeLost, "The publisher has stopped before the operation was answered; it may have been executed")
+		result := publish.Failed(codeLost, "The publisher has stopped before the operation was answered; it may have been executed", nil)
 		result.State = run.Lost
 		return result
 	case len(w.body) > publish.MaxAnswer: // so that err says only that it was not read
@@ -82,11 +82,6 @@ func (x *execution) guarded(call func() error) (err error) {
 		}
 	}()
 	return call()
-}
-
-// failed is the result of an operation that has no answer of the API.
-func failed(code document.ErrorCode, message string) *publish.Result {
-	return &publish.Result{Run: publish.Failed(string(code), message, nil)}
 }
 
 // prepare makes a request one for Caddy's handlers, which comes from the same client, and may outlive the request of its caller. It has what the

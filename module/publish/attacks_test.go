@@ -276,3 +276,26 @@ func TestS339CookiesOfOthers(t *testing.T) {
 		t.Errorf("%q", a.Last(t).Header)
 	}
 }
+
+// S354: the issuer that a document names is not asked at an address that is not public, nor at a port that no document has.
+func TestS354Issuers(t *testing.T) {
+	a := startAPI(t)
+	var asked atomic.Int64
+	issuer := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"authorization_endpoint":"https://id.example.com/a","token_endpoint":"https://id.example.com/t"}`)
+	}))
+	issuer.Config.ConnState = func(net.Conn, http.ConnState) { asked.Add(1) }
+	issuer.StartTLS()
+	t.Cleanup(issuer.Close)
+	document := strings.Replace(pets, "bearer: {type: http, scheme: bearer}", "bearer: {type: openIdConnect, openIdConnectUrl: '"+issuer.URL+"'}", 1)
+	site := testbed.Site("skill_publish {\n\topenapi " + write(t, "a.yaml", document) + " {\n\t\tinclude *\n\t}\n\tstore memory\n}")
+	p := start(t, a, site)
+	for _, option := range []string{"", "allow_networks 127.0.0.1/32"} {
+		if err := p.Reload(strings.Replace(site, "store memory", "store memory\n\t"+option, 1)); err != nil {
+			t.Fatal(err)
+		}
+		if d := p.get("/skill-sharing/127.0.0.1/list-pets.json"); !strings.Contains(d.Body, `"type":"custom"`) || !strings.Contains(d.Body, issuer.URL) || asked.Load() != 0 {
+			t.Errorf("%s: asked %d times: %v", option, asked.Load(), d)
+		}
+	}
+}

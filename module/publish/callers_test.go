@@ -5,11 +5,13 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
 )
 
@@ -214,4 +216,32 @@ func TestLostReferences(t *testing.T) {
 		testbed.Eventually(t, 30*time.Second, func() bool { return strings.Contains(p.get("/.well-known/skill-sharing").Body, "After "+path) }, "the change is published")
 		complete()
 	}
+}
+
+// A run that the bridge follows is lost if the publisher is killed, and another process takes its place: the caller learns it, and nothing is executed twice.
+func TestBridgeOverKill(t *testing.T) {
+	longtest.Need(t, longtest.Long)
+	inEachDatabase(t, func(t *testing.T, store string) {
+		t.Helper()
+		a := startAPI(t)
+		a.On(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+		site := strings.Replace(a.site(t, "async_after 100ms\n\tnamespace pets"), "store memory", store, 1)
+		first, process := startProcess(t, a, site)
+		p := start(t, a, testbed.Site("skill_bridge {\n\t\trpc /\n\t\tprovider "+first.base+" {\n\t\t\tnamespace pets\n\t\t}\n\t\tallow_http\n\t\tallow_networks 127.0.0.0/8\n\t\tstore memory\n\t\tname b\n\t}"))
+		var group sync.WaitGroup
+		var got answer
+		group.Go(func() {
+			got = p.send(http.MethodPost, "/", `{"jsonrpc":"2.0","id":1,"method":"execute_skill","params":{"name":"pets.slow","args":{},"timeout_ms":240000}}`)
+		})
+		testbed.Eventually(t, 10*time.Second, func() bool { return a.Count() == 1 }, "the API is asked")
+		if own := first.invoke("slow", `{}`); own.Status != http.StatusAccepted { // and so was the bridge's
+			t.Fatalf("%v", own)
+		}
+		process.Signal(os.Kill)
+		<-process.Exited()
+		startProcess(t, a, strings.Replace(site, "http://127.0.0.1:{$PORT}", "http://127.0.0.1:{$PORT}, "+first.base, 1))
+		if group.Wait(); !strings.Contains(got.Body, `"LOST"`) || !strings.Contains(got.Body, "is not executed again") || a.Count() != 2 {
+			t.Errorf("%d requests: %v", a.Count(), got)
+		}
+	})
 }

@@ -26,7 +26,7 @@ type catalog struct {
 func (c *catalog) index(base string, kind document.CapabilityType, withPrivate bool) (text []byte, private bool) {
 	index := document.Index{Protocol: document.ProtocolVersion{Version: document.ConsumerVersion}, Provider: c.provider, Skills: []document.IndexEntry{}}
 	for _, s := range c.ordered {
-		if (s.Access != document.Private || withPrivate) && (kind == "" || s.Type == kind) {
+		if (s.Access != document.Private || withPrivate) && (kind == "" || s.CapabilityType == kind) {
 			index.Skills = append(index.Skills, s.Entry(base))
 			private = private || s.Access == document.Private
 		}

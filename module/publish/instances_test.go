@@ -169,7 +169,7 @@ func TestInstances(t *testing.T) {
 		process.Signal(os.Kill)
 		<-process.Exited()
 		testbed.Eventually(t, time.Minute, func() bool { return second.get(second.in(kept).Run.StatusURL).Run.Status == "failed" }, "the run is lost")
-		for _, got := range []answer{second.get(second.in(kept).Run.StatusURL), second.get(second.in(keyed).Run.StatusURL), second.invoke("slow", `{}`, key, "0198c5d4-1f0a-4c3e-9b1a-2f6d8e4c5a70")} {
+		for _, got := range []answer{second.get(second.in(kept).Run.StatusURL), second.get(second.in(keyed).Run.StatusURL), second.invoke("slow", `{}`, key, uuid3)} {
 			if got.Status != http.StatusOK || got.Run.Status != "failed" || got.code() != "LOST" {
 				t.Errorf("%v", got)
 			}

@@ -117,7 +117,7 @@ func (q *request) invoke(c *catalog, s *publish.Skill) {
 	lifetime.BeginRun()
 	ended := observe.Publishing()
 	go func() {
-		result := failed("INTERNAL_ERROR", "The publisher failed because of a bug; the operation may have been executed")
+		result := publish.Failed("INTERNAL_ERROR", "The publisher failed because of a bug; the operation may have been executed", nil)
 		_ = x.guarded(func() error {
 			result = x.ask(ctx, r)
 			return nil

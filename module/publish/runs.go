@@ -62,7 +62,7 @@ func (follower) Granted(context.Context, string) {}
 func (follower) View(string) ledger.View { return nil }
 
 // lost is the outcome of a run whose process is gone.
-var lost = publish.Failed(codeLost, "The publisher has ended while the operation was executed; the operation may have been executed, and is not executed again", nil)
+var lost = publish.Failed(codeLost, "The publisher has ended while the operation was executed; the operation may have been executed, and is not executed again", nil).Run
 
 // credential returns a digest of the headers with which the API gets the credential of an operation.
 func (q *request) credential(o *publish.Operation, salt string) string {

@@ -33,12 +33,6 @@ const (
 	maxType    = 200      // characters of a media type
 )
 
-// refusals are the statuses of answers that mean that nothing was executed: they are passed on, in the form of section 8.2.
-var refusals = []int{
-	http.StatusUnauthorized, http.StatusForbidden, http.StatusRequestTimeout, http.StatusUnprocessableEntity, http.StatusTooManyRequests,
-	http.StatusServiceUnavailable,
-}
-
 // codes are those of errors by the status of the answer. For other statuses, it is the API's own code or the name of the status.
 var codes = map[int]document.ErrorCode{
 	http.StatusUnauthorized:        document.AuthRequired,
@@ -79,26 +73,29 @@ func (o *Operation) Result(status int, header http.Header, body []byte) *Result 
 	if status == http.StatusUnauthorized && o.Demand.Type != "" {
 		details = jsonvalue.Marshal(o.Demand)
 	}
-	r.Run = Failed(cmp.Or(string(codes[status]), code, nameOf(status)), message, details)
+	r.Run = Failed(cmp.Or(codes[status], document.ErrorCode(cmp.Or(code, nameOf(status)))), message, details).Run
 	if pause := exchange.RetryAfter(header); pause > 0 {
 		r.Failure.Provider.Retry = Retry(pause)
 		r.Header.Set("Retry-After", strconv.Itoa(int((pause+time.Second-1)/time.Second)))
 	}
-	switch {
-	case status == http.StatusGatewayTimeout:
+	switch status {
+	case http.StatusGatewayTimeout:
 		r.State = run.TimedOut
-	case slices.Contains(refusals, status):
-		r.Refused = status
+	case http.StatusNotFound, http.StatusBadGateway: // the skill is there, and may have been executed
+	default:
+		if codes[status] != "" { // it is passed on, in the form of section 8.2
+			r.Refused = status
+		}
 	}
 	return r
 }
 
-// Failed is how a run ends with an error. Details may be nil.
-func Failed(code, message string, details jsontext.Value) run.Run {
-	return run.Run{State: run.Failed, Failure: &run.Failure{
+// Failed is the result of an operation that ends with an error. Details may be nil.
+func Failed(code document.ErrorCode, message string, details jsontext.Value) *Result {
+	return &Result{Run: run.Run{State: run.Failed, Failure: &run.Failure{
 		Kind: run.RunFailed, Phase: run.PhaseInvoke, By: run.Provider, Executed: run.ExecutedYes, Message: message,
-		Provider: &run.ProviderError{Code: code, Details: details},
-	}}
+		Provider: &run.ProviderError{Code: string(code), Details: details},
+	}}}
 }
 
 // Retry is the advice to try again after a pause.

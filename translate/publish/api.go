@@ -68,7 +68,7 @@ func Read(ctx context.Context, reader Reader, location *url.URL, options *Option
 		docs: docs, root: root, options: options, swagger: swagger, old: swagger || strings.HasPrefix(version, "3.0"),
 		version: versionOf(text(info["version"])),
 	}
-	t.secrets = t.namesOfSecrets()
+	t.findSchemes()
 	c := collection{API: API{Title: line(info["title"])}, document: options.Document}
 	selected, err := t.selected(&c)
 	if err != nil {

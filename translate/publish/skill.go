@@ -21,16 +21,13 @@ import (
 
 // A Skill is published: an operation of an API, or a descriptor that was written by hand. It is immutable.
 type Skill struct {
-	ID     string
-	Access document.AccessPolicy
-	Type   document.CapabilityType
+	document.IndexEntry // without the URL of the descriptor: see Entry
 	// Operation is what an invocation becomes; nil: the descriptor was written by hand, and its endpoint is elsewhere.
 	Operation *Operation
 	// Inputs checks the arguments of invocations; nil if Operation is nil.
 	Inputs *inputs.Inputs
 
-	from  LeftOut             // without a reason
-	entry document.IndexEntry // without the URL of the descriptor
+	from LeftOut // without a reason
 	// text is the descriptor, with anyBase and anyProvider if it was not written by hand.
 	text []byte
 }
@@ -43,7 +40,7 @@ var (
 
 // Entry returns the entry in the index. base is where the skills are served, such as https://api.example.com/skill-sharing.
 func (s *Skill) Entry(base string) document.IndexEntry {
-	entry := s.entry
+	entry := s.IndexEntry
 	entry.DescriptorURL = s.at(base) + ".json"
 	return entry
 }
@@ -64,8 +61,7 @@ func (s *Skill) at(base string) string {
 }
 
 func skillOf(d *document.Descriptor) *Skill {
-	entry := document.IndexEntry{ID: d.ID, Name: d.Name, CapabilityType: d.CapabilityType, Description: d.Description, Access: d.Access, Version: d.Version}
-	return &Skill{ID: d.ID, Access: d.Access, Type: d.CapabilityType, entry: entry}
+	return &Skill{IndexEntry: document.IndexEntry{ID: d.ID, Name: d.Name, CapabilityType: d.CapabilityType, Description: d.Description, Access: d.Access, Version: d.Version}}
 }
 
 // newSkill returns the skill with a descriptor, if bridges take it. The schema of the output is left out if they do not take it with that.

@@ -17,14 +17,16 @@ import (
 
 // translation makes skills of the operations of a document.
 type translation struct {
-	docs    *documents
-	root    map[string]any
-	options *Options
-	swagger bool // Swagger 2.0
-	old     bool // before OpenAPI 3.1
-	version string
-	size    int      // bytes of the schemas of the inputs of the operation
-	secrets []string // places of the keys of all security schemes
+	docs      *documents
+	root      map[string]any
+	options   *Options
+	swagger   bool // Swagger 2.0
+	old       bool // before OpenAPI 3.1
+	version   string
+	size      int            // bytes of the schemas of the inputs of the operation
+	schemes   map[string]any // of security
+	noSchemes error          // why there are none
+	secrets   []string       // places of the keys of all of them
 }
 
 // object returns what a value refers to, or the value, if that is an object; nil: it is none.
@@ -153,36 +155,26 @@ func (t *translation) security(o *selection, operation *Operation) (auth documen
 	return auth, nil
 }
 
-// definitions returns the security schemes by their names.
-func (t *translation) definitions() (map[string]any, error) {
+// findSchemes finds the security schemes, and the places of the keys of all: an operation may take one that it does not need.
+func (t *translation) findSchemes() {
 	components, err1 := t.object(t.root["components"])
-	definitions, err2 := t.object(cmp.Or(components["securitySchemes"], t.root["securityDefinitions"]))
-	return definitions, cmp.Or(err1, err2)
-}
-
-// namesOfSecrets returns the places of the keys of all security schemes: an operation may take one that it does not need.
-func (t *translation) namesOfSecrets() (all []string) {
-	definitions, _ := t.definitions() // an error is one of the operations that need one
-	for _, definition := range definitions {
+	schemes, err2 := t.object(cmp.Or(components["securitySchemes"], t.root["securityDefinitions"]))
+	t.schemes, t.noSchemes = schemes, cmp.Or(err1, err2)
+	for _, definition := range schemes {
 		if scheme, _ := t.object(definition); text(scheme["type"]) == "apiKey" {
-			all = append(all, place(text(scheme["in"]), line(scheme["name"])))
+			t.secrets = append(t.secrets, place(text(scheme["in"]), line(scheme["name"])))
 		}
 	}
-	return all
 }
 
 // requirement returns the authentication of one alternative, the headers that it needs, and whether one is for HTTP Basic.
 func (t *translation) requirement(requirement map[string]any) (auth document.Auth, credentials []string, basic bool, err error) {
-	definitions, err := t.definitions()
-	if len(requirement) > maxSecurity {
-		err = errManyAlternatives
-	}
-	if err != nil {
-		return auth, nil, false, err
+	if len(requirement) > maxSecurity || t.noSchemes != nil {
+		return auth, nil, false, cmp.Or(t.noSchemes, errManyAlternatives)
 	}
 	var needs []string
 	for _, name := range slices.Sorted(maps.Keys(requirement)) {
-		scheme, err := t.object(definitions[name])
+		scheme, err := t.object(t.schemes[name])
 		if err != nil {
 			return auth, nil, false, err
 		}

@@ -519,7 +519,7 @@ func TestDescriptors(t *testing.T) {
 	})
 	read, err := publish.Descriptors(folder)
 	skills, leftOut := publish.Merge([]*publish.API{read})
-	if err != nil || len(skills) != 2 || skills[1].ID != "a/echo" || skills[1].Access != document.Private || skills[1].Type != document.Task || skills[1].Operation != nil {
+	if err != nil || len(skills) != 2 || skills[1].ID != "a/echo" || skills[1].Access != document.Private || skills[1].CapabilityType != document.Task || skills[1].Operation != nil {
 		t.Fatalf("%+v %v", skills, err)
 	}
 	if text := string(skills[1].Descriptor(base, "Pets")); text != strings.Replace(echo, "ID", "echo", 1) {
