@@ -2,7 +2,6 @@ package schema
 
 import (
 	"cmp"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/url"
@@ -38,17 +37,10 @@ func NewCompiler(l Limits) *Compiler {
 
 // Compile returns the compiled schema, or violations. It returns neither for a
 // schema with regular expressions that can't be evaluated in linear time, with parts of another draft, or with $recursiveRef: the schema
-// may be valid, but only the provider can apply it. Descriptors of one source share
-// schemas with the same text.
+// may be valid, but only the provider can apply it.
 func (c *Compiler) Compile(text jsontext.Value, schema map[string]any, path string) (*Schema, []run.Violation) {
 	if problem := c.reserve(schema); problem != "" {
 		return nil, []run.Violation{{Path: safetext.Clip(path, jsonvalue.MaxPath), Message: problem}}
-	}
-	key, pool := schemaKey{c.limits.Owner, sha256.Sum256(text)}, cmp.Or(c.limits.Pool, compiledSchemas)
-	if text != nil {
-		if p := pool.find(key); p != nil && c.effort.spend(p.Effort) == nil {
-			return p, nil
-		}
 	}
 	before := c.effort.left
 	compiled, err := compileSchema(schema, &c.effort)
@@ -58,7 +50,7 @@ func (c *Compiler) Compile(text jsontext.Value, schema map[string]any, path stri
 	if compiled == nil || text == nil {
 		return nil, nil
 	}
-	return pool.add(key, text, before-c.effort.left, compiled), nil
+	return cmp.Or(c.limits.Pool, compiledSchemas).add(c.limits.Owner, text, before-c.effort.left, compiled), nil
 }
 
 // compileSchema compiles a schema, unless that takes more steps than work has

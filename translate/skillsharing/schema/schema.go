@@ -1,13 +1,11 @@
 package schema
 
 import (
-	"crypto/sha256"
 	"errors"
 	"math/rand/v2"
 	"runtime"
 	"sync"
 	"sync/atomic"
-	"weak"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -19,21 +17,20 @@ import (
 // times the memory. The pool may drop it to make room for others; then it is compiled again when
 // needed.
 type Schema struct {
-	pool     *Schemas
-	key      schemaKey
-	text     jsontext.Value
-	Effort   int // steps that it takes to compile it
-	compiled atomic.Pointer[Compiled]
-	used     atomic.Bool // since the pool last tried to drop it
+	pool   *Schemas
+	text   jsontext.Value
+	Effort int // steps that it takes to compile it
+	*slot
 
-	mu    sync.Mutex // held while the schema is compiled again
-	place int        // index in the owner's compiled schemas, from 1; 0: the pool has dropped it. The pool's mutex guards it
+	mu sync.Mutex // held while the schema is compiled again
 }
 
-// schemaKey identifies a compiled schema.
-type schemaKey struct {
-	owner  string
-	digest [sha256.Size]byte // of its text
+// slot is what a pool knows of a schema. It does not refer to the schema, so that the pool forgets one that is no longer in use.
+type slot struct {
+	owner    string
+	compiled atomic.Pointer[Compiled]
+	used     atomic.Bool // since the pool last tried to drop it
+	place    int         // index in the owner's compiled schemas, from 1; 0: the pool has dropped it. The pool's mutex guards it
 }
 
 // Ready returns the compiled schema; nil: the pool has dropped it.
@@ -76,24 +73,23 @@ func (p *Schema) CompileAgain() (*Compiled, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.pool.keep(p, compiled)
+	p.pool.keep(p.slot, compiled)
 	return compiled, nil
 }
 
 // Schemas keeps compiled schemas in a bounded memory, with an equal share for each source
-// of descriptors. Equal texts of one source share a Schema.
+// of descriptors.
 type Schemas struct {
 	most int // bytes of memory
 
 	mu     sync.Mutex
-	known  map[schemaKey]weak.Pointer[Schema] // schemas of descriptors in use
-	owners map[string]*schemaOwner            // owners with compiled schemas
-	bytes  int                                // memory of all compiled schemas
+	owners map[string]*schemaOwner // owners with compiled schemas
+	bytes  int                     // memory of all compiled schemas
 }
 
 // schemaOwner is a source of descriptors.
 type schemaOwner struct {
-	compiled []*Schema
+	compiled []*slot
 	bytes    int
 }
 
@@ -102,56 +98,40 @@ const standardMemory = 8 << 20
 
 // NewSchemas returns a pool with a memory of so many bytes.
 func NewSchemas(memory int64) *Schemas {
-	return &Schemas{
-		most:  int(min(memory, MaxBound)),
-		known: map[schemaKey]weak.Pointer[Schema]{}, owners: map[string]*schemaOwner{},
-	}
+	return &Schemas{most: int(min(memory, MaxBound)), owners: map[string]*schemaOwner{}}
 }
 
 // compiledSchemas keeps the schemas of descriptors whose [Limits] name no pool.
 var compiledSchemas = NewSchemas(standardMemory)
 
-// find returns the schema of a text, or nil.
-func (p *Schemas) find(k schemaKey) *Schema {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.known[k].Value()
-}
-
-// add returns the schema of a text: the known one, or a new one.
-func (p *Schemas) add(k schemaKey, text jsontext.Value, effort int, c *Compiled) *Schema {
-	p.mu.Lock()
-	s := p.known[k].Value()
-	if s == nil {
-		s = &Schema{pool: p, key: k, text: text, Effort: effort}
-		p.known[k] = weak.Make(s)
-		runtime.AddCleanup(s, p.forget, k)
-	}
-	p.mu.Unlock()
-	p.keep(s, c)
+// add returns a schema of an owner that was compiled.
+func (p *Schemas) add(owner string, text jsontext.Value, effort int, c *Compiled) *Schema {
+	s := &Schema{pool: p, text: text, Effort: effort, slot: &slot{owner: owner}}
+	p.keep(s.slot, c)
+	runtime.AddCleanup(s, p.forget, s.slot)
 	return s
 }
 
-// forget removes a schema that was garbage collected, unless there is a newer one with its key.
-func (p *Schemas) forget(k schemaKey) {
+// forget drops a schema that was garbage collected.
+func (p *Schemas) forget(s *slot) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.known[k].Value() == nil {
-		delete(p.known, k)
+	if s.place > 0 {
+		p.drop(s)
 	}
 }
 
 // keep keeps a compiled schema, and drops others if there is no room.
-func (p *Schemas) keep(s *Schema, c *Compiled) {
+func (p *Schemas) keep(s *slot, c *Compiled) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if s.place > 0 {
 		return
 	}
-	o := p.owners[s.key.owner]
+	o := p.owners[s.owner]
 	if o == nil {
 		o = new(schemaOwner)
-		p.owners[s.key.owner] = o
+		p.owners[s.owner] = o
 	}
 	s.compiled.Store(c)
 	o.compiled = append(o.compiled, s)
@@ -167,20 +147,25 @@ func (p *Schemas) keep(s *Schema, c *Compiled) {
 // found, but none would be if the oldest was dropped. If the first choice was used recently, giveUp
 // chooses once more.
 func (p *Schemas) giveUp() {
-	var name string
 	var o *schemaOwner
-	for n, other := range p.owners {
+	for _, other := range p.owners {
 		if o == nil || other.bytes > o.bytes {
-			name, o = n, other
+			o = other
 		}
 	}
 	i := rand.IntN(len(o.compiled)) //nolint:gosec // random, so that a provider can hardly choose what is dropped; no secret
 	if o.compiled[i].used.Swap(false) {
 		i = rand.IntN(len(o.compiled)) //nolint:gosec // as above
 	}
-	s, last := o.compiled[i], len(o.compiled)-1
-	o.compiled[i] = o.compiled[last]
-	o.compiled[i].place = i + 1
+	p.drop(o.compiled[i])
+}
+
+// drop drops a compiled schema. The caller holds the mutex.
+func (p *Schemas) drop(s *slot) {
+	o := p.owners[s.owner]
+	last := len(o.compiled) - 1
+	o.compiled[s.place-1] = o.compiled[last]
+	o.compiled[last].place = s.place
 	o.compiled[last] = nil
 	o.compiled = o.compiled[:last]
 	s.place = 0
@@ -188,6 +173,6 @@ func (p *Schemas) giveUp() {
 	o.bytes -= bytes
 	p.bytes -= bytes
 	if last == 0 {
-		delete(p.owners, name)
+		delete(p.owners, s.owner)
 	}
 }
