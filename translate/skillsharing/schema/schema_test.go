@@ -38,7 +38,7 @@ func compiledAlone(t *testing.T, l Limits, text string) *Schema {
 
 // A schema whose compiled form was given up for others is compiled again, and the pool forgets one that is no longer in use.
 func TestSchemasAreGivenUp(t *testing.T) {
-	room := NewSchemas(standardMemory)
+	room := NewSchemas(1 << 20)
 	compile := func(schema string) *Schema { return compiledAlone(t, someLimits(room, ""), schema) }
 	one := compile(`{"type":"string","pattern":"^given-up-[a-z]+$"}`)
 	for i := 0; one.compiled.Load() != nil; i++ {
