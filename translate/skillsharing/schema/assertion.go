@@ -2,7 +2,6 @@ package schema
 
 import (
 	"math/big"
-	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,9 +19,7 @@ func (c *ordinaryCompiler) assertion(s *jsonschema.Schema, name string, v any) (
 	case "enum":
 		err = c.enum(s, v)
 	case "const":
-		only := v
-		s.Const = &only
-		c.keep(v)
+		s.Const = &v
 	case "pattern":
 		text, ok := v.(string)
 		if !ok {
@@ -100,7 +97,6 @@ func (c *ordinaryCompiler) enum(s *jsonschema.Schema, v any) error {
 	enum := ofAnyType
 	enum.Values = list
 	s.Enum = &enum
-	c.keep(list)
 	return nil
 }
 
@@ -110,7 +106,6 @@ func (c *ordinaryCompiler) names(v any) ([]string, error) {
 	if !ok {
 		return nil, errNotOrdinary
 	}
-	c.steps += stepsPerItem * (1 + bits.Len(uint(len(list)))) * len(list)
 	var names []string
 	for _, item := range list {
 		name, ok := item.(string)
@@ -142,7 +137,6 @@ func (c *ordinaryCompiler) bound(v any) (*big.Rat, error) {
 	if !ok || len(text) > 40 || strings.ContainsAny(string(text), "eE") {
 		return nil, errNotOrdinary
 	}
-	c.steps += stepsPerBound
 	if known := c.bounds[text]; known != nil {
 		return known, nil
 	}
@@ -153,9 +147,6 @@ func (c *ordinaryCompiler) bound(v any) (*big.Rat, error) {
 	c.bounds[text] = bound
 	return bound, nil
 }
-
-// keep counts the steps for a value that the compiled schema contains unchanged.
-func (c *ordinaryCompiler) keep(v any) { c.steps += stepsPerKept * jsonvalue.SizeOf(v).Values }
 
 // isAnnotation reports whether a member of a schema is valid and has no effect on
 // which values are valid.

@@ -58,7 +58,7 @@ func both(t *testing.T, text string) (ordinary, library *jsonschema.Schema, unsu
 		return &patternEngine{effort: &effort{maxEffort}, known: map[string]compiledPattern{}}
 	}
 	one, two := engine(), engine()
-	ordinary, err := compileOrdinary(object, one, one.effort)
+	ordinary, err := compileOrdinary(object, one)
 	if err != nil && !errors.Is(err, errNotOrdinary) {
 		t.Skip(err)
 	}
