@@ -97,7 +97,7 @@ func (m *message) decode(body []byte, p *Profile) *Error {
 	defer reader.GiveBack()
 	fault, ok := m.read(text, p, reader)
 	if !ok {
-		if Deeper(text, depth) {
+		if reader.Deeper() {
 			m.Elements = nil
 			return p.exceeded(CodeParseError, "nested deeper than "+strconv.Itoa(depth)+" levels", &Limit{limitDepth, int64(depth)})
 		}

@@ -15,6 +15,7 @@ type Reader struct {
 	depth int  // limit of the level
 	// unique says that no object may have two members of one name.
 	unique bool
+	deeper bool // an object or array nests too deep
 
 	level   int // of the objects and arrays that have begun
 	objects [maxLevel/64 + 1]uint64
@@ -43,7 +44,7 @@ var readers = sync.Pool{New: func() any { return new(Reader) }}
 func Borrow(text []byte, depth int, duplicates bool) *Reader {
 	r := readers.Get().(*Reader)
 	r.text, r.at, r.state, r.kind, r.level = text, 0, atStart, 0, 0
-	r.depth, r.unique = min(depth, maxLevel), !duplicates
+	r.depth, r.unique, r.deeper = min(depth, maxLevel), !duplicates, false
 	r.names.list = r.names.list[:0]
 	if len(text) > math.MaxInt32 {
 		r.state = refused
@@ -127,7 +128,7 @@ func (r *Reader) read() {
 
 // begin begins an object or array. It reports whether it may nest so deep.
 func (r *Reader) begin(isObject bool) bool {
-	if r.level >= r.depth {
+	if r.deeper = r.level >= r.depth; r.deeper {
 		return false
 	}
 	r.level++
@@ -177,6 +178,9 @@ func (r *Reader) At() int { return r.at }
 
 // End reports whether the whole text was read, without an error.
 func (r *Reader) End() bool { return r.state == atEnd && Space(r.text, r.at) == len(r.text) }
+
+// Deeper reports whether the text was refused because an object or array in it nests too deep.
+func (r *Reader) Deeper() bool { return r.deeper }
 
 // name reads the name at i, and returns the index after it; 0: it is refused.
 func (r *Reader) name(i int) int {

@@ -147,21 +147,12 @@ func invalidURL(pointer string, err error) *run.Failure {
 // request; nil: this is the only check. Long checks wait for turns, which the skills and principals of
 // a source get in rotation.
 func (s *Skill) CheckInputs(ctx context.Context, principal string, arguments jsonrpc.Object, checks *inputs.Checks) *run.Failure {
-	return s.about(s.inputs.Check(ctx, share.Line{Principal: principal, SkillID: s.ID}, arguments, checks))
-}
-
-// about adds the skill to a failure, which may be nil.
-func (s *Skill) about(e *run.Failure) *run.Failure {
-	if e != nil {
-		e.SkillID = s.ID
-	}
-	return e
+	return s.inputs.Check(ctx, share.Line{Principal: principal, SkillID: s.ID}, arguments, checks)
 }
 
 // RestoredInputs returns arguments with the inputs' own names instead of those that the JSON Schema for models has.
 func (s *Skill) RestoredInputs(arguments jsonrpc.Object) (jsonrpc.Object, *run.Failure) {
-	restored, e := s.inputs.Restored(arguments)
-	return restored, s.about(e)
+	return s.inputs.Restored(arguments)
 }
 
 // UnknownInputs returns the names of arguments that the descriptor does not define, at most most. It returns none of arguments
@@ -173,8 +164,7 @@ func (s *Skill) UnknownInputs(arguments jsonrpc.Object, most int) []string {
 // CheckGiven is [Skill.CheckInputs] without the failure of a required input that is missing. The names of those are missing,
 // in the order of the descriptor.
 func (s *Skill) CheckGiven(ctx context.Context, principal string, arguments jsonrpc.Object, checks *inputs.Checks) (missing []string, invalid *run.Failure) {
-	missing, invalid = s.inputs.CheckGiven(ctx, share.Line{Principal: principal, SkillID: s.ID}, arguments, checks)
-	return missing, s.about(invalid)
+	return s.inputs.CheckGiven(ctx, share.Line{Principal: principal, SkillID: s.ID}, arguments, checks)
 }
 
 // Hosts reports whether a includes the hosts of the descriptor and its redirects, and of the endpoint.

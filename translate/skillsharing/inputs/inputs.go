@@ -271,7 +271,7 @@ func (p *input) fault(reason run.Reason, path, problem string) *run.Failure {
 	if path != jsonvalue.Pointer([]string{p.name}) {
 		subject += ": " + path
 	}
-	return argumentError(run.Argument{Field: run.FieldInput, Name: safetext.Clip(p.name, jsonvalue.MaxActual), Pointer: path, Reason: reason}, subject+" "+problem)
+	return run.WrongArgument(run.Argument{Field: run.FieldInput, Name: safetext.Clip(p.name, jsonvalue.MaxActual), Pointer: path, Reason: reason}, subject+" "+problem)
 }
 
 // about adds to the failure of an argument what was expected and what is there.
@@ -281,9 +281,5 @@ func about(f *run.Failure, expected, actual jsontext.Value) *run.Failure {
 }
 
 func notAnObject(problem string) *run.Failure {
-	return argumentError(run.Argument{Reason: run.WrongType}, "the arguments "+problem)
-}
-
-func argumentError(a run.Argument, message string) *run.Failure {
-	return run.WrongArgument(a, message)
+	return run.WrongArgument(run.Argument{Reason: run.WrongType}, "the arguments "+problem)
 }
