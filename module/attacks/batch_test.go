@@ -128,7 +128,7 @@ func TestS47BatchOfLargeOutputs(t *testing.T) {
 	calls := 25 // more than there may be memory for
 	switch {
 	case raced:
-		calls = 4 // are still more than there is room for
+		calls = 3 // are still more than there is room for
 	case longtest.Runs(longtest.Long):
 		calls = 50
 	}

@@ -108,6 +108,15 @@ func some[T any](n int, of []T) []T {
 	return each(n, func(i int) T { return of[i*len(of)/n] })
 }
 
+// measures skips a test under the race detector that only measures what one request after the other costs: it takes eight times as long then, and runs
+// without the detector as well.
+func measures(t *testing.T) {
+	t.Helper()
+	if raced {
+		t.Skip("measures, and runs without the race detector")
+	}
+}
+
 // details are those of an error that the bridge itself has made.
 func details(t *testing.T, a testbed.Answer) (d struct {
 	URL        string `json:"url"`

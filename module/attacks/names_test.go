@@ -35,6 +35,7 @@ func publishIDs(p *hostile.Provider, ids []string) {
 // S52: a name that nobody has costs little, however many skills there are, however
 // much alike a provider makes their ids, and whatever the agent asks for.
 func TestS52MistypedNamesAreCheap(t *testing.T) {
+	measures(t)
 	const skills, batches = 10_000, 10
 	honest, hostileIDs := make([]string, skills), make([]string, skills)
 	words := []string{"weather", "invoice", "translate", "summarize", "payment", "calendar", "search", "image", "report", "ticket"}
