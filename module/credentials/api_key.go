@@ -38,22 +38,17 @@ type APIKey struct {
 	// Text put before the key, for example `Bearer ` (with the space).
 	Prefix string `json:"prefix,omitempty"`
 
-	resolved *rereadable[string]
+	fixed[string] `json:"-"`
 }
 
 // CaddyModule returns the Caddy module information.
 func (APIKey) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{
-		ID:  "http.skill_bridge.credentials.api_key",
-		New: func() caddy.Module { return new(APIKey) },
-	}
+	return caddy.ModuleInfo{ID: "http.skill_bridge.credentials.api_key", New: func() caddy.Module { return new(APIKey) }}
 }
 
 // Provision resolves the key.
 func (k *APIKey) Provision(ctx caddy.Context) error {
-	var err error
-	k.resolved, err = newRereadable(ctx, k.check, func(r *resolver) (string, error) { return r.headerSecret("key", k.Key) })
-	return err
+	return k.provision(ctx, k, func(r *resolver) (string, error) { return r.headerSecret("key", k.Key) })
 }
 
 // check checks the options before placeholders are replaced.
@@ -84,17 +79,9 @@ func (k *APIKey) Authenticate(_ context.Context, a *credential.Authentication) e
 		}
 		return e
 	}
-	a.Request.Header.Set(header, k.Prefix+k.resolved.get())
+	a.Request.Header.Set(header, k.Prefix+k.get())
 	return nil
 }
-
-// Renew implements [credential.Renewer].
-func (k *APIKey) Renew(ctx context.Context, a *credential.Authentication) (bool, error) {
-	return renewed(ctx, k, k.resolved, a)
-}
-
-// Secrets returns the key and the parts of it that are redacted separately, and earlier keys.
-func (k *APIKey) Secrets() []string { return k.resolved.secrets() }
 
 // Advice implements [credential.Advisor].
 func (*APIKey) Advice() string { return "check key, header and prefix of api_key" }

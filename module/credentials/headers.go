@@ -29,22 +29,17 @@ type Headers struct {
 	// placeholder cause a warning.
 	Headers map[string]string `json:"headers"`
 
-	resolved *rereadable[map[string]string] // by canonical name
+	fixed[map[string]string] `json:"-"` // by canonical name
 }
 
 // CaddyModule returns the Caddy module information.
 func (Headers) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{
-		ID:  "http.skill_bridge.credentials.headers",
-		New: func() caddy.Module { return new(Headers) },
-	}
+	return caddy.ModuleInfo{ID: "http.skill_bridge.credentials.headers", New: func() caddy.Module { return new(Headers) }}
 }
 
 // Provision resolves the values.
 func (h *Headers) Provision(ctx caddy.Context) error {
-	var err error
-	h.resolved, err = newRereadable(ctx, h.check, h.resolve)
-	return err
+	return h.provision(ctx, h, h.resolve)
 }
 
 // resolve replaces the placeholders of the values.
@@ -94,19 +89,11 @@ func (*Headers) Supports(auth *document.Auth) bool {
 
 // Authenticate sets the headers.
 func (h *Headers) Authenticate(_ context.Context, a *credential.Authentication) error {
-	for name, value := range h.resolved.get() {
+	for name, value := range h.get() {
 		a.Request.Header.Set(name, value)
 	}
 	return nil
 }
-
-// Renew implements [credential.Renewer].
-func (h *Headers) Renew(ctx context.Context, a *credential.Authentication) (bool, error) {
-	return renewed(ctx, h, h.resolved, a)
-}
-
-// Secrets returns the values and the parts of them that are redacted separately, and earlier values.
-func (h *Headers) Secrets() []string { return h.resolved.secrets() }
 
 // Advice implements [credential.Advisor].
 func (*Headers) Advice() string { return "check the values of headers" }

@@ -67,24 +67,19 @@ type HMAC struct {
 	// signature, so that anyone who has seen one can send any other such request.
 	Signed string `json:"signed,omitempty"`
 
-	resolved *rereadable[string]
-	sent     *tokens.Sent
+	fixed[string] `json:"-"`
+	sent          *tokens.Sent
 }
 
 // CaddyModule returns the Caddy module information.
 func (HMAC) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{
-		ID:  "http.skill_bridge.credentials.hmac",
-		New: func() caddy.Module { return new(HMAC) },
-	}
+	return caddy.ModuleInfo{ID: "http.skill_bridge.credentials.hmac", New: func() caddy.Module { return new(HMAC) }}
 }
 
 // Provision resolves the secret.
 func (h *HMAC) Provision(ctx caddy.Context) error {
 	h.sent = new(tokens.Sent)
-	var err error
-	h.resolved, err = newRereadable(ctx, h.check, func(r *resolver) (string, error) { return r.secret("secret", h.Secret) })
-	return err
+	return h.provision(ctx, h, func(r *resolver) (string, error) { return r.secret("secret", h.Secret) })
 }
 
 // check checks the options before placeholders are replaced.
@@ -103,7 +98,7 @@ func (*HMAC) Supports(auth *document.Auth) bool {
 
 // Authenticate sets the header to the signature of a request.
 func (h *HMAC) Authenticate(_ context.Context, a *credential.Authentication) error {
-	mac := hmac.New(sha256.New, []byte(h.resolved.get()))
+	mac := hmac.New(sha256.New, []byte(h.get()))
 	if h.Signed != signedBody {
 		mac.Write([]byte(a.Request.Method + "\n" + a.Request.URL.RequestURI() + "\n"))
 	}
@@ -116,14 +111,6 @@ func (h *HMAC) Authenticate(_ context.Context, a *credential.Authentication) err
 
 // Sent implements [credential.Signer].
 func (h *HMAC) Sent(text []byte) []string { return h.sent.Find(text) }
-
-// Renew implements [credential.Renewer].
-func (h *HMAC) Renew(ctx context.Context, a *credential.Authentication) (bool, error) {
-	return renewed(ctx, h, h.resolved, a)
-}
-
-// Secrets returns the secret and the parts of it that are redacted separately, and earlier secrets.
-func (h *HMAC) Secrets() []string { return h.resolved.secrets() }
 
 // Advice implements [credential.Advisor].
 func (*HMAC) Advice() string { return "check secret, signed and encoding of hmac" }

@@ -112,10 +112,7 @@ var reservedParams = []string{"client_id", "client_secret", "code", "grant_type"
 
 // CaddyModule returns the Caddy module information.
 func (OAuth2) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{
-		ID:  "http.skill_bridge.credentials.oauth2",
-		New: func() caddy.Module { return new(OAuth2) },
-	}
+	return caddy.ModuleInfo{ID: "http.skill_bridge.credentials.oauth2", New: func() caddy.Module { return new(OAuth2) }}
 }
 
 // Provision resolves the settings and takes the tokens of the same settings from the pool.

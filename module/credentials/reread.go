@@ -133,14 +133,34 @@ func (v *rereadable[T]) replace() {
 	v.logger.Info("a credential that was refused was read again from its file, which has another one now")
 }
 
-// renewed reads the files of a refused credential again, unless it was replaced already, and reports whether the refused request would have another
-// credential now.
-func renewed[T any](ctx context.Context, c credential.Credentials, v *rereadable[T], a *credential.Authentication) (bool, error) {
-	for _, again := range []func(){func() {}, func() { v.reread(ctx) }} {
+// fixed are credentials that are made of options only.
+type fixed[T any] struct {
+	*rereadable[T]
+	authenticate func(context.Context, *credential.Authentication) error
+}
+
+// provision checks the options of credentials, and makes their value.
+func (f *fixed[T]) provision(ctx caddy.Context, of interface {
+	check(*options.Checker)
+	credential.Credentials
+}, build func(*resolver) (T, error),
+) (err error) {
+	f.authenticate = of.Authenticate
+	f.rereadable, err = newRereadable(ctx, of.check, build)
+	return err
+}
+
+// Secrets returns what is secret in the value, the parts of it that are redacted separately, and the same of earlier values.
+func (f *fixed[T]) Secrets() []string { return f.secrets() }
+
+// Renew implements [credential.Renewer]: it reads the files of a refused credential again, unless it was replaced already, and reports whether the refused
+// request would have another credential now.
+func (f *fixed[T]) Renew(ctx context.Context, a *credential.Authentication) (bool, error) {
+	for _, again := range []func(){func() {}, func() { f.reread(ctx) }} {
 		again()
 		fresh := *a
 		fresh.Request = a.Request.Clone(ctx)
-		if err := c.Authenticate(ctx, &fresh); err != nil {
+		if err := f.authenticate(ctx, &fresh); err != nil {
 			return false, err
 		}
 		if !maps.EqualFunc(a.Request.Header, fresh.Request.Header, slices.Equal) {
