@@ -64,9 +64,16 @@ func (c *Config) Handler(bridge *translate.Bridge, requirePrincipal bool, refuse
 	return &Handler{bridge: bridge, requirePrincipal: requirePrincipal, refused: refused, limits: standardPageLimits}
 }
 
+// functions make texts of a descriptor such that a template can show them.
+var functions = template.FuncMap{
+	"name": func(text any) string { return plain(fmt.Sprint(text), maxShownName) }, // types and JSON, too
+	"text": func(text string) string { return plain(text, maxShownText) },
+	"link": link, "scopes": scopesOf,
+}
+
 // Template returns the template of a page. It may begin with the template "head", for which the page has the fields Name, Nonce and Style, and a template "title".
 func Template(name, text string) (*template.Template, error) {
-	return template.Must(template.New("head").Parse(head)).New(name).Parse(text)
+	return template.Must(template.New("head").Funcs(functions).Parse(head)).New(name).Parse(text)
 }
 
 // Handler answers the requests to the endpoint that are not POST requests.

@@ -5,11 +5,12 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
 // Page is the data of the template of `browse`. All texts of providers in it
 // are bounded, without control characters and characters that change the direction
-// of text. A template must still escape them, as html/template does.
+// of text, but for those of descriptors, for which the template has the functions name, text and link. A template must still escape them, as html/template does.
 type Page struct {
 	// Name is the name of the bridge: the option name of the handler, else the host of the request.
 	Name string
@@ -101,16 +102,13 @@ type Skill struct {
 	// Tool is the name for language models; empty: there is none.
 	Tool string
 
-	// The following fields are set only for skills that are available or need credentials.
-
+	Tags []string
+	// Descriptor is the skill's, like the following fields only if it is available or needs credentials.
+	Descriptor *document.Descriptor
 	Inputs     []Input
 	MoreInputs int // number of inputs that are not in Inputs
-	Output     Output
-	Auth       Auth
-	Tags       []string
-	Provider   string
-
-	ProviderLink, Documentation Link
+	// Schema is that of the output, in JSON; empty: there is none, or it is too long.
+	Schema string
 	// Code is how programs call the skill; none if its URL or its name can't be written.
 	Code []Code
 	// A2A has no Endpoint if the bridge does not serve A2A.
@@ -134,12 +132,6 @@ type Condition struct {
 	Held string
 	// Denied says that no call can succeed, since the bridge has no credential for the skill. It is false if the provider has refused the credential.
 	Denied bool
-}
-
-// Output is what a skill returns.
-type Output struct {
-	// Type is a media type. Schema is JSON; empty: there is none, or it is too long.
-	Type, Description, Schema string
 }
 
 // Callable reports whether the skill's descriptor could be used, so that its inputs are known.
@@ -175,28 +167,16 @@ type Fault struct {
 
 // Input is one input of a skill.
 type Input struct {
-	Name, Type, Description string
-	Required                bool
-	HasDefault              bool
-	Default                 string   // JSON
-	Choices                 []string // the allowed values in JSON, if the schema lists them
-	Rules                   []Rule
+	*document.Parameter
+
+	Choices []string // the allowed values in JSON, if the schema lists them
+	Rules   []Rule
 	// Schema is the JSON Schema of the input, for the form; empty: it is too long.
 	Schema string
 }
 
 // Rule is a keyword of a schema and its value in JSON.
 type Rule struct{ Keyword, Value string }
-
-// Auth is how the bridge has to authenticate to the provider.
-type Auth struct {
-	Type string // none, api_key, oauth2 or custom
-	// Header is the header of an API key. Scopes are the OAuth 2.0 scopes.
-	Header string
-	Scopes []string
-	// Description and Instructions are the provider's texts.
-	Description, Instructions string
-}
 
 // Link is a link from a provider. Its scheme is https or http.
 type Link struct {

@@ -97,11 +97,7 @@ func (m *pageMaker) describe(ctx context.Context, s *Skill, d *translate.Descrip
 		}
 		s.Inputs = append(s.Inputs, in)
 	}
-	s.Output = Output{plain(v.Output.ContentType, maxShownName), plain(v.Output.Description, maxShownText), indented(front.CleanSchema(v.Output.Schema, ""), maxShownSchema)}
-	s.Auth = authOf(&v.Auth)
-	s.Tags = tags(v.Tags)
-	s.Provider, s.ProviderLink = plain(v.Provider.Name, maxShownName), link(v.Provider.URL)
-	s.Documentation = link(v.DocumentationURL)
+	s.Descriptor, s.Schema, s.Tags = v, indented(front.CleanSchema(v.Output.Schema, ""), maxShownSchema), tags(v.Tags)
 	if d.Files != nil {
 		s.Reading, s.Code = readingOf(d.Files), m.readingCode(d)
 		return
@@ -151,13 +147,8 @@ func indented(value jsontext.Value, limit int) string {
 
 // inputOf returns an input, with what its schema says.
 func inputOf(p *document.Parameter) Input {
-	in := Input{
-		Name: plain(p.Name, maxShownName), Type: plain(p.Type, maxShownName), Description: plain(p.Description, maxShownText),
-		Required: p.Required, HasDefault: len(p.Default) > 0, Default: plain(string(p.Default), maxShownName),
-	}
-	in.Choices, in.Rules = rulesOf(p.Schema)
-	in.Schema = schemaOf(p)
-	return in
+	choices, rules := rulesOf(p.Schema)
+	return Input{p, choices, rules, schemaOf(p)}
 }
 
 // schemaOf returns a JSON Schema of an object with one input, for the form. If the input's own schema is too long, it has only the type.
@@ -177,20 +168,10 @@ func schemaOf(p *document.Parameter) string {
 	return safetext.Escape(string(schema), "")
 }
 
-func authOf(a *document.Auth) Auth {
-	auth := Auth{Type: plain(string(a.Type), maxShownName), Description: plain(a.Description, maxShownText)}
-	switch {
-	case a.Type == document.AuthAPIKey:
-		auth.Header = plain(cmp.Or(a.Header, "X-API-Key"), maxShownName)
-	case a.OAuth2 != nil:
-		scopes := slices.Sorted(maps.Keys(a.OAuth2.Scopes))
-		for _, scope := range scopes[:min(len(scopes), maxShownList)] {
-			auth.Scopes = append(auth.Scopes, plain(scope, maxShownName))
-		}
-	case a.Custom != nil:
-		auth.Instructions = plain(a.Custom.Instructions, maxShownText)
-	}
-	return auth
+// scopesOf returns the first scopes of an authentication with OAuth 2.0.
+func scopesOf(o *document.OAuth2) []string {
+	scopes := slices.Sorted(maps.Keys(o.Scopes))
+	return scopes[:min(len(scopes), maxShownList)]
 }
 
 // shownKeywords are the keywords of a schema that the page shows beside the allowed values (JSON Schema 2020-12, Validation).
