@@ -282,13 +282,8 @@ func (b *Bridge) ToolNames(ctx context.Context) (tools []string) {
 	return tools
 }
 
-// Report reports a call to the observer that a front answered without the bridge. A nil
-// failure reports a success.
-func (b *Bridge) Report(ctx context.Context, call Call, o Operation, failure *run.Failure) {
-	b.ReportRun(ctx, call, o, &run.Run{Failure: failure})
-}
-
-// ReportRun is Report for a call about a run that the front knows.
+// ReportRun reports a call to the observer that a front answered without the bridge, perhaps about a run
+// that the front knows. A run without a failure reports a success.
 func (b *Bridge) ReportRun(ctx context.Context, call Call, o Operation, r *run.Run) {
 	x := b.begin(ctx, o, call)
 	defer x.end()

@@ -76,7 +76,7 @@ func (h *Handler) setup(bridge *translate.Bridge, config *translate.Config, o *o
 	h.refused = func(ctx context.Context, caller run.Caller, why *callers.Refusal) {
 		o.RefusedCaller(ctx, h.identity(), caller.Method, why.Reason)
 		message, _ := told(why)
-		bridge.Report(ctx, translate.Call{Caller: caller}, translate.OperationNone, front.RefusedCaller(why.Status, message))
+		bridge.ReportRun(ctx, translate.Call{Caller: caller}, translate.OperationNone, &run.Run{Failure: front.RefusedCaller(why.Status, message)})
 	}
 	h.authorization = h.Mounts.Authorization(h.CallersJWT, h.challenge())
 	answers := new(share.Pool) // of all mounts

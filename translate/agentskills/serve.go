@@ -50,7 +50,7 @@ func (s *Site) Serve(ctx context.Context, w http.ResponseWriter, r *http.Request
 	if t.file != "" {
 		operation, caller.Method = translate.OperationDescribe, methodFile
 	}
-	s.Bridge.Report(ctx, translate.Call{Caller: caller}, operation, failure)
+	s.Bridge.ReportRun(ctx, translate.Call{Caller: caller}, operation, &run.Run{Failure: failure})
 	if failure != nil {
 		fail(w, failure)
 		return

@@ -23,7 +23,7 @@ import (
 type Bridge interface {
 	List(ctx context.Context, q translate.Query) translate.Listing
 	ToolNames(ctx context.Context) []string
-	Report(ctx context.Context, call translate.Call, o translate.Operation, failure *run.Failure)
+	ReportRun(ctx context.Context, call translate.Call, o translate.Operation, r *run.Run)
 }
 
 const (

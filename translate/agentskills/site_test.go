@@ -86,12 +86,12 @@ func (b *bridge) ToolNames(context.Context) (tools []string) {
 	return tools
 }
 
-func (b *bridge) Report(_ context.Context, call translate.Call, o translate.Operation, failure *run.Failure) {
+func (b *bridge) ReportRun(_ context.Context, call translate.Call, o translate.Operation, r *run.Run) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	text := call.Front + " " + call.Method + " " + string(o)
-	if failure != nil {
-		text += fmt.Sprint(" ", failure.Kind)
+	if r.Failure != nil {
+		text += fmt.Sprint(" ", r.Failure.Kind)
 	}
 	b.reports = append(b.reports, text)
 }

@@ -22,8 +22,6 @@ import (
 // Bridge executes calls for a [Front]. Implementations must be safe for concurrent use.
 type Bridge interface {
 	keptcalls.Bridge
-	// Report reports a call that was answered without the other methods; a nil failure means success.
-	Report(ctx context.Context, call translate.Call, o translate.Operation, failure *run.Failure)
 	// List returns the skills that the query selects, in the byte order of their names.
 	List(ctx context.Context, q translate.Query) translate.Listing
 	// Search returns the skills that the query selects and that have words of a text, best first, at most limit.
@@ -207,7 +205,7 @@ func (f *Front) report(ctx context.Context, method string, failure *run.Failure)
 	if m := methods[method]; m != nil {
 		operation = m.operation
 	}
-	f.Bridge.Report(ctx, translate.Call{Caller: callerFor(ctx, method)}, operation, failure)
+	f.Bridge.ReportRun(ctx, translate.Call{Caller: callerFor(ctx, method)}, operation, &run.Run{Failure: failure})
 }
 
 // methodNotFound returns the error and the failure for a method that is unsupported or

@@ -42,7 +42,8 @@ type fakeBridge struct {
 	reported []string // calls that were answered without any of these
 }
 
-func (b *fakeBridge) Report(_ context.Context, call translate.Call, o translate.Operation, failure *run.Failure) {
+func (b *fakeBridge) ReportRun(_ context.Context, call translate.Call, o translate.Operation, r *run.Run) {
+	failure := r.Failure
 	text := call.Method + " " + string(o)
 	if failure != nil {
 		text += fmt.Sprintf(" %d %s", failure.Kind, failure.Next())
@@ -51,10 +52,6 @@ func (b *fakeBridge) Report(_ context.Context, call translate.Call, o translate.
 		}
 	}
 	b.reported = append(b.reported, text)
-}
-
-func (b *fakeBridge) ReportRun(ctx context.Context, call translate.Call, o translate.Operation, r *run.Run) {
-	b.Report(ctx, call, o, r.Failure)
 }
 
 func (b *fakeBridge) Find(_ context.Context, name, _ string) (string, *run.Failure) { return name, nil }
