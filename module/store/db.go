@@ -300,7 +300,7 @@ func (r *Runs) check(ctx context.Context, s session) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.exec(ctx, addEntry, values...); err != nil {
+	if _, err := s.stamp(ctx, addEntry, values...); err != nil {
 		return err
 	}
 	_, err = s.exec(ctx, "DELETE FROM runs WHERE "+isEntry, identity(e.Identity())...)

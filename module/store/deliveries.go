@@ -58,23 +58,24 @@ func (s Deliveries) Add(ctx context.Context, d *delivery.Delivery, most delivery
 // addReceiver adds the receiver of the entry that addEntry adds. Its arguments come after those of an entry.
 const addReceiver = "INSERT INTO deliveries (" + deliveryColumns + ", claimed, since) SELECT $1, $2, $3, $21, $5, $22, $23, $24, 0, 0, 1, FALSE, {now}"
 
-// insert executes addEntry, and addReceiver with it: in PostgreSQL by one statement, in SQLite by one transaction.
-func (r *Runs) insert(ctx context.Context, e *ledger.Entry, values []any, into ...any) (found bool, err error) {
+// insert executes addEntry, and addReceiver with it: in PostgreSQL by one statement, in SQLite by one transaction. It returns the time; 0: nothing was added.
+func (r *Runs) insert(ctx context.Context, e *ledger.Entry, values []any) (at int64, err error) {
 	to := e.Receiver
 	if to == nil {
-		return r.db.session(writing).row(ctx, into, addEntry, values...)
+		return r.db.session(writing).stamp(ctx, addEntry, values...)
 	}
 	both := append(values[:20:20], []byte(to.Name), []byte(to.Host), to.Target, to.EndOnly)
 	if r.db.settings.Kind == Postgres {
-		return r.db.session(writing).row(ctx, into, "WITH added AS ("+addEntry+"), told AS ("+addReceiver+" FROM added) SELECT created, expires FROM added", both...)
+		_, err = r.db.session(writing).row(ctx, []any{&at}, "WITH added AS ("+addEntry+" RETURNING changed), told AS ("+addReceiver+" FROM added) SELECT changed FROM added", both...)
+		return at, err
 	}
 	err = r.db.transaction(ctx, func(ctx context.Context, s session) (err error) {
-		if found, err = s.row(ctx, into, addEntry, values...); found && err == nil {
+		if at, err = s.stamp(ctx, addEntry, values...); at > 0 && err == nil {
 			_, err = s.exec(ctx, addReceiver, both...)
 		}
 		return err
 	})
-	return found, err
+	return at, err
 }
 
 // Remove implements [delivery.Store].

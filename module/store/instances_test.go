@@ -48,7 +48,10 @@ func setClock(db *DB, ahead time.Duration) {
 		defer p.mu.Unlock()
 		p.statements = nil
 	}
-	c.replace = words(fmt.Sprintf("(%s + %d)", c.replace.Replace("{now}"), ahead.Milliseconds()), c.replace.Replace("{skip}"))
+	later := func(word string) string {
+		return fmt.Sprintf("(%s + %d)", c.replace.Replace(word), ahead.Milliseconds())
+	}
+	c.replace = words(later("{now}"), later("{at}"), c.replace.Replace("{skip}"))
 }
 
 // TestClockOfTheDatabase tests that an instance knows the time of the database, by which the earliest next poll of a run is stored, too.

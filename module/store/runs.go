@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
@@ -27,8 +28,8 @@ const isEntry = "realm = $1 AND owner = $2 AND id = $3"
 // addEntry adds an entry, unless there is one of its id or of its key. A conflict takes no lock: a claim of a key in use does not wait for changes of the
 // entry that has it.
 const addEntry = "INSERT INTO runs (" + entryColumns + ", size) " +
-	"SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, 1, t, t, t + $19, $20 FROM (SELECT {now} AS t) AS clock WHERE TRUE" + //nolint:dupword // columns
-	" ON CONFLICT DO NOTHING RETURNING created, expires"
+	"SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, 1, t, t, t + $19, $20 FROM (SELECT {at} AS t) AS clock WHERE TRUE" + //nolint:dupword // columns
+	" ON CONFLICT DO NOTHING"
 
 // presentEntry selects the entries of an id or of a key: they are one, or the claim with the id has none with the key.
 const presentEntry = "SELECT " + entryResult + " FROM runs WHERE realm = $1 AND owner = $2 AND (id = $3 OR key = $4)"
@@ -50,7 +51,7 @@ func (r *Runs) Claim(ctx context.Context, e *ledger.Entry, keep time.Duration) (
 	for {
 		added, present, err := false, (*record)(nil), hold
 		if err == nil {
-			added, present, err = r.add(ctx, e, values)
+			added, present, err = r.add(ctx, e, values, keep)
 		}
 		if full, ok := errors.AsType[*ledger.Unavailable](err); ok && full.Full {
 			// An entry that is present can be read, also if the database can't be written.
@@ -81,13 +82,13 @@ func (r *Runs) Claim(ctx context.Context, e *ledger.Entry, keep time.Duration) (
 }
 
 // add adds an entry, and sets its version and times. Otherwise it returns the one that is in its way; nil: that one was deleted meanwhile.
-func (r *Runs) add(ctx context.Context, e *ledger.Entry, values []any) (added bool, present *record, err error) {
-	var created, expires int64
-	if added, err = r.insert(ctx, e, values, &created, &expires); err != nil {
+func (r *Runs) add(ctx context.Context, e *ledger.Entry, values []any, keep time.Duration) (added bool, present *record, err error) {
+	at, err := r.insert(ctx, e, values)
+	if err != nil {
 		return false, nil, err
 	}
-	if added {
-		e.Version, e.Created, e.Changed, e.Expires = 1, fromMilliseconds(created), fromMilliseconds(created), fromMilliseconds(expires)
+	if at > 0 {
+		e.Version, e.Created, e.Changed, e.Expires = 1, fromMilliseconds(at), fromMilliseconds(at), fromMilliseconds(at+keep.Milliseconds())
 		return true, nil, nil
 	}
 	present, err = r.present(ctx, values[:4])
@@ -100,9 +101,10 @@ func (r *Runs) present(ctx context.Context, values []any) (*record, error) {
 
 // changeEntry is the compare-and-swap. Only what ends, waits or waited is kept for another while.
 const changeEntry = "UPDATE runs SET skill = $4, asked = $5, ref = $6, state = $7, follower = $8, args = $9, single = $10, notes = $11, outcome = $12, " +
-	"apart = $13, grp = $14, stage = $15, at = $16, size = $17, version = version + 1, changed = {now}, " +
-	"expires = CASE WHEN $18 OR state = {waiting} THEN {now} + $19 ELSE expires END " +
-	"WHERE " + isEntry + " AND version = $20 AND state < {ended} RETURNING version, changed, expires"
+	"apart = $13, grp = $14, stage = $15, at = $16, size = $17, version = version + 1, changed = {at}, " +
+	"expires = CASE WHEN $18 OR state = {waiting} THEN {at} + $19 ELSE expires END WHERE " + isEntry + " AND version = $20 AND state < {ended}"
+
+var changeOpen = strings.ReplaceAll(changeEntry, "{at}", "{now}") + " RETURNING changed, expires"
 
 // Change implements [ledger.Store].
 func (r *Runs) Change(ctx context.Context, e *ledger.Entry, outcome []byte, keep time.Duration) (ok bool, err error) {
@@ -114,10 +116,16 @@ func (r *Runs) Change(ctx context.Context, e *ledger.Entry, outcome []byte, keep
 	if err != nil {
 		return false, err
 	}
-	args := append(slices.Delete(values, 3, 5), entrySize(&c), e.State.Ended() || e.State == ledger.Waiting, keep.Milliseconds(), e.Version)
+	more := e.State.Ended() || e.State == ledger.Waiting
+	args := append(slices.Delete(values, 3, 5), entrySize(&c), more, keep.Milliseconds(), e.Version)
 	var changed, expires int64
 	write := func(ctx context.Context, s session) error {
-		ok, err = s.row(ctx, []any{&c.Version, &changed, &expires}, changeEntry, args...)
+		if more {
+			changed, err = s.stamp(ctx, changeEntry, args...)
+			ok, expires = changed > 0, changed+keep.Milliseconds()
+		} else {
+			ok, err = s.row(ctx, []any{&changed, &expires}, changeOpen, args...)
+		}
 		if !ok || err != nil || outcome == nil {
 			return err
 		}
@@ -133,7 +141,7 @@ func (r *Runs) Change(ctx context.Context, e *ledger.Entry, outcome []byte, keep
 	if !ok || err != nil {
 		return false, err
 	}
-	c.Changed, c.Expires = time.UnixMilli(changed).UTC(), time.UnixMilli(expires).UTC()
+	c.Version, c.Changed, c.Expires = e.Version+1, fromMilliseconds(changed), fromMilliseconds(expires)
 	*e = c
 	return true, nil
 }
