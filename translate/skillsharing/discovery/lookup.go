@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -30,11 +31,16 @@ func (r *Reader) document(ctx context.Context, of wanted, parse func(*cache.Resp
 	}
 	m := &r.constant().misses
 	l := &lookup{Reader: r, phase: kind.phase(), first: u, id: id} // used only if the cache makes a request for this call
+	for i, owner := range shares {
+		part := &l.memory[i]
+		part.Pool, part.Owner, part.Most = &r.constant().reading.of[i], owner, maxReading*cmp.Or(r.Limits.DocumentSize, r.MaxResponseSize)
+	}
 	release := hold(ctx)
 	doc, err := r.Cache.Get(ctx, cache.Request{
 		Group: r.Partition, AtOnce: atOnce, Shares: shares,
 		Done: func() {
 			m.end(l.requests, l.redirects, l.how)
+			l.Release()
 			release()
 		},
 		URL: of.text, AskedSince: of.asked,
@@ -52,8 +58,10 @@ func (r *Reader) document(ctx context.Context, of wanted, parse func(*cache.Resp
 			}
 			maps.Copy(header, conditions)
 			response, err := l.get(ctx, header)
+			err = ownError(err)
+			own, isOwn := errors.AsType[*cache.OwnError](err)
 			switch {
-			case errors.Is(err, context.Canceled):
+			case errors.Is(err, context.Canceled), isOwn && own.Passing:
 				l.how = outcomeNone
 			case err != nil:
 			case response.StatusCode == http.StatusOK && r.RepeatsSecret(response.Body):
@@ -61,10 +69,14 @@ func (r *Reader) document(ctx context.Context, of wanted, parse func(*cache.Resp
 			case !ofOther && (response.StatusCode == http.StatusOK || response.StatusCode == http.StatusNotModified):
 				l.how = outcomeSuccess
 			}
-			return response, ownError(err)
+			return response, err
 		},
 		// The value depends only on the answer and the limits, which are the same for all readers that share the cache.
 		Parse: func(response *cache.Response) (any, int64, error) {
+			if len(response.Body) >= largeDocument {
+				r.constant().parsing[kind.phase()] <- struct{}{}
+				defer func() { <-r.constant().parsing[kind.phase()] }()
+			}
 			value, err := parse(response)
 			if err == nil {
 				err = replaces(r.Cache.Stale(of.text, r.partition(kind), r.constant().number, nil), value, id)
@@ -98,6 +110,10 @@ func (r *Reader) document(ctx context.Context, of wanted, parse func(*cache.Resp
 	usageOf(doc).stale.Store(stale)
 	return doc, nil
 }
+
+// maxParsed is how many indexes of a source with at least largeDocument bytes are parsed at a time; the same for descriptors. Parsing one takes many times
+// its size in memory.
+const maxParsed, largeDocument = 2, 64 << 10
 
 // timeIsUp reports whether a context has ended since its time is over. A context that was canceled may say so by its cause.
 func timeIsUp(ctx context.Context) bool {

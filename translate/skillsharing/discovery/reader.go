@@ -329,8 +329,9 @@ type constant struct {
 	number     uint64 // of the reader; readers with the same partition share documents
 	lists      []address
 	partitions [documentKinds]string
-	limits     *document.Limits            // of descriptors; one copy for all
-	large      map[run.Phase]chan struct{} // slots for large documents
+	limits     *document.Limits // of descriptors; one copy for all
+	reading    reading
+	parsing    map[run.Phase]chan struct{} // slots for large documents
 	misses     misses
 }
 
@@ -342,7 +343,7 @@ func (r *Reader) constant() *constant {
 		return known
 	}
 	made := &constant{number: readers.Add(1), lists: listsOf(r), misses: misses{perMinute: r.Limits.FailedReads, untried: untriedReads(&r.Limits)}}
-	made.large = map[run.Phase]chan struct{}{run.PhaseDiscovery: make(chan struct{}, maxLarge), run.PhaseDescriptor: make(chan struct{}, maxLarge)}
+	made.parsing = map[run.Phase]chan struct{}{run.PhaseDiscovery: make(chan struct{}, maxParsed), run.PhaseDescriptor: make(chan struct{}, maxParsed)}
 	for kind, name := range documentKindNames {
 		if r.Site {
 			name = "site " + name

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"sync"
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/share"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
@@ -27,11 +29,11 @@ type lookup struct {
 	first *url.URL
 	id    string // of the expected skill; empty: any
 	kept  bool   // the cache has the document from this URL
-	large bool   // this look-up has a slot for large documents
 
-	requests  []request // to hosts that are not the source's own
-	redirects int       // how many of them were answered with redirects
-	how       outcome   // of the last of them
+	memory    [2]share.Part // of [reading]
+	requests  []request     // to hosts that are not the source's own
+	redirects int           // how many of them were answered with redirects
+	how       outcome       // of the last of them
 
 	left    bool     // a redirect has led to another host
 	renewed bool     // the credential has been renewed
@@ -87,7 +89,7 @@ func (t *lookup) ask(ctx context.Context, u *url.URL, header http.Header, first 
 			who = exchange.Identity{}
 		}
 		req := t.NewRequest(ctx, t.phase, http.MethodGet, u, who, header.Clone(), nil)
-		req.AdmitLarge = t.admitLarge
+		req.Budget = t
 		authenticated := t.DiscoveryCredentials != nil && !t.left && t.AllowedHosts.Includes(u)
 		if authenticated {
 			if err := t.DiscoveryCredentials.Authenticate(ctx, t.Authentication(ctx, nil, &req.Request, nil)); err != nil {
@@ -103,6 +105,9 @@ func (t *lookup) ask(ctx context.Context, u *url.URL, header http.Header, first 
 				t.requests = t.requests[:last]
 			}
 			return nil, err
+		}
+		if !a.IsWhole() {
+			return nil, t.noRoom()
 		}
 		renewer, ok := t.DiscoveryCredentials.(credential.Renewer)
 		if !ok || a.Status != http.StatusUnauthorized || !authenticated || t.renewed {
@@ -157,24 +162,62 @@ func (t *lookup) admit(u *url.URL, first bool) *run.Failure {
 	}
 }
 
-// maxLarge is how many large indexes of a source are read and parsed at a time; the same for large descriptors. Parsing
-// one takes many times its size in memory.
-const maxLarge = 2
+// maxReading is how many descriptors of the largest size find room in memory while they are read from a source. One host or publisher has at most half of
+// that room, also if all of its documents arrive slowly.
+const maxReading = 4
 
-// admitLarge waits for a slot for a document that turns out to be large. The slot is released
-// when the context of the fetch ends, which is after the document was parsed.
-func (t *lookup) admitLarge(ctx context.Context) error {
-	if t.large {
-		return nil
+// reading is the memory of the descriptors of a source that are read, of which each has a part as one of its host, and as one of its publisher.
+type reading struct {
+	mu    sync.Mutex
+	of    [2]share.Pool
+	freed share.Signal
+}
+
+// Reserve implements [exchange.AnswerBudget].
+func (t *lookup) Reserve(size int64) bool {
+	all, host, publisher := &t.constant().reading, &t.memory[0], &t.memory[1]
+	all.mu.Lock() // so that no other finds one of the pools taken that is given back
+	defer all.mu.Unlock()
+	had := host.Has()
+	fits := host.Set(size) && publisher.Set(size)
+	if !fits {
+		host.Set(0)
+		publisher.Set(0)
 	}
-	slots := t.constant().large[t.phase]
-	select {
-	case slots <- struct{}{}:
-		t.large = true
-		context.AfterFunc(ctx, func() { <-slots })
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+	if host.Has() < had {
+		all.freed.Send()
+	}
+	return fits
+}
+
+// Await implements [exchange.PatientBudget]. It does not wait for a descriptor that has room already: those that need more could wait for each other.
+func (t *lookup) Await(ctx context.Context, size, _ int64) bool {
+	for grows := t.memory[0].Has() > 0; ; {
+		freed := t.constant().reading.freed.Next()
+		if fits := t.Reserve(size); fits || grows {
+			return fits
+		}
+		select {
+		case <-freed:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// Release implements [exchange.PatientBudget].
+func (t *lookup) Release() { t.Reserve(0) }
+
+// AnswerLimit implements [exchange.AnswerBudget].
+func (t *lookup) AnswerLimit() (name string, most int64) { return "reads_size", t.memory[0].Most }
+
+func (t *lookup) noRoom() *run.Failure {
+	name, most := t.AnswerLimit()
+	return &run.Failure{
+		Kind: run.RateLimited, Phase: t.phase, By: run.Bridge, Executed: run.ExecutedNo,
+		Message: fmt.Sprintf("Too many large descriptors of the provider, or of one host or publisher, are being read here (at most %d bytes at a time); try again later.", most),
+		Limit:   &run.Limit{Name: name, Max: most},
+		Retry:   run.RetryIn(exchange.TimeoutDelay, exchange.RetryAttempts),
 	}
 }
 

@@ -27,6 +27,9 @@ type Answer struct {
 	withoutRoom AnswerBudget
 }
 
+// IsWhole reports whether the [AnswerBudget] had room for the whole body.
+func (a *Answer) IsWhole() bool { return a.withoutRoom == nil }
+
 // maxRejection limits the details of an answer that is not a unified error, in bytes.
 const maxRejection = 2 << 10
 

@@ -36,7 +36,7 @@ func (s *Sender) readBody(phase run.Phase, o *Request, resp *http.Response) ([]b
 	body := &o.watched
 	body.watch(o.Context(), resp, s.Limits.BodyTimeout, size)
 	defer body.end()
-	if !document.IsDocument(phase) { // all calls share documents
+	if body.budget = o.Budget; !document.IsDocument(phase) { // all calls share documents
 		body.budget, _ = o.Context().Value(AnswerBudgetKey{}).(AnswerBudget)
 	}
 	body.settle(0) // of an earlier answer of the call
@@ -56,14 +56,11 @@ func (s *Sender) readBody(phase run.Phase, o *Request, resp *http.Response) ([]b
 			return text, nil, nil
 		case errors.Is(err, errTooLarge):
 			return nil, nil, fmt.Errorf("%w: more than %d bytes before decompression (%s)", err, size, option)
+		case err != nil && body.waited && document.IsDocument(phase):
+			return text, body.budget, nil // too little time was left, which says nothing about the host
 		case err != nil:
 			return nil, nil, err
 		case len(text) == cap(text):
-			if o.AdmitLarge != nil && len(text) >= largeDocument {
-				if err := o.AdmitLarge(o.Context()); err != nil {
-					return nil, nil, err
-				}
-			}
 			more := min(len(text), int(size)+1-len(text))
 			wanted := len(text) + more
 			if announced := int(min(resp.ContentLength, size)) + 1; announced > len(text) {
@@ -86,8 +83,6 @@ func (s *Sender) readBody(phase run.Phase, o *Request, resp *http.Response) ([]b
 }
 
 const (
-	// largeDocument is the smallest size of a large document, in bytes.
-	largeDocument = 64 << 10
 	// smallBody is the size of a buffer that is enough for most answers, in bytes. With it, a [Request] is as large as memory of its class can be.
 	smallBody = 424
 	// maxTrusted limits the memory that is allocated because of a Content-Length, in bytes.
@@ -120,6 +115,7 @@ type watchedBody struct {
 	bounded  bool
 	alarm    *alarm // nil: the call's deadline is earlier
 	stalled  atomic.Bool
+	waited   bool // for room, so that it was not read meanwhile
 }
 
 // watch begins to watch a body, until end. With a timeout of 0, only the call's deadline

@@ -51,6 +51,8 @@ func (w *watchedBody) keep(size, most int) bool {
 			w.alarm.timer.Stop()
 			defer func() { w.alarm.timer.Reset(w.patience()) }()
 		}
+		began := time.Now()
+		defer func() { w.waited = w.waited || time.Since(began) >= time.Second }()
 		return budget.Await(w.ctx, int64(size), int64(most)+members)
 	default:
 		return budget.Reserve(int64(size))

@@ -97,8 +97,8 @@ type Request struct {
 	traced atomic.Bool
 	Sent   atomic.Int32 // how often it was sent: the transport may repeat a request that was not processed
 
-	// AdmitLarge waits until a large document may be read; nil: it always may.
-	AdmitLarge func(context.Context) error
+	// Budget limits the memory of a document; nil: nothing does.
+	Budget AnswerBudget
 
 	watched watchedBody
 	answer  Answer
