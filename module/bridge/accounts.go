@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -51,7 +52,8 @@ func (h *Handler) connectAccounts(ctx caddy.Context, sources []catalog.Source, k
 	}
 	h.usage.OnRelease(h.accounts.Leave)
 	accounts, logger := h.accounts, h.logger
-	return lifetime.OnStart(ctx, func() { go sweep(ctx, accounts, logger) })
+	// Not before: the sources of a configuration that fails to start replace nobody's.
+	return lifetime.OnRunning(ctx, func() { sweep(ctx, accounts, logger) })
 }
 
 // Intervals between looks for grants that have to end, and after one that has failed.
@@ -69,11 +71,21 @@ func sweep(ctx context.Context, accounts *credentials.Accounts, logger *zap.Logg
 		case <-time.After(wait):
 		}
 		wait = sweepInterval
-		if err := accounts.Sweep(ctx); err != nil && ctx.Err() == nil {
+		if err := sweepOnce(ctx, accounts, logger); err != nil && ctx.Err() == nil {
 			logger.Debug("looking for grants that have ended failed; it is tried again", zap.Error(err))
 			wait = sweepAgain
 		}
 	}
+}
+
+// sweepOnce looks once. A panic does not end Caddy.
+func sweepOnce(ctx context.Context, accounts *credentials.Accounts, logger *zap.Logger) error {
+	defer func() {
+		if value := recover(); value != nil {
+			observe.LogPanic(logger, value, debug.Stack())
+		}
+	}()
+	return accounts.Sweep(ctx)
 }
 
 // browsers returns what says who the user of a browser is; empty: there are no pages for users.

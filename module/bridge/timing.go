@@ -89,7 +89,7 @@ func (h *Handler) holdPolling(ctx caddy.Context, p *skillsharing.Polling) error 
 	if p.Plan != nil {
 		return nil
 	}
-	if h.timings, err = keeping.HoldTimings(ctx, h.DB(), h.usage); err != nil {
+	if h.timings, err = keeping.HoldTimings(h.DB(), h.usage); err != nil {
 		return err
 	}
 	p.Store = h.timings.Store

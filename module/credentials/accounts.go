@@ -96,6 +96,7 @@ func (a *Accounts) each(ctx context.Context, owner string) iter.Seq2[*held, erro
 		names, err := a.Things.Names(ctx, grantKind, a.nameOf(owner, ""), maxListed)
 		if err != nil {
 			yield(nil, err)
+			return
 		}
 		places := a.places()
 		for _, name := range slices.Sorted(maps.Keys(names)) {

@@ -210,7 +210,7 @@ func (o *OAuth2User) token(ctx context.Context, c *userClient, a *credential.Aut
 	switch {
 	case row != nil && row.ended(time.Now()):
 		o.grants.end(ctx, g, "expired")
-		return "", missing
+		return "", o.missing(c, &held{}, a.Auth, nil)
 	case missing != nil:
 		return "", missing
 	case rejected != "" && rejected == row.Access && row.Refresh == "":

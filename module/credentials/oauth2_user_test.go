@@ -1414,3 +1414,26 @@ func (r ring) Find(_ context.Context, id runtoken.KeyID) (runtoken.Key, bool, er
 	}
 	return r[i], true, nil
 }
+
+// brokenNames is a database whose connection breaks while it reads the names of things.
+type brokenNames struct{ tokens.Things }
+
+func (b brokenNames) Names(ctx context.Context, kind, prefix string, most int) (map[string]int64, error) {
+	names, err := b.Things.Names(ctx, kind, prefix, most)
+	if kind == "grants" {
+		err = errors.New("the connection is broken")
+	}
+	return names, err
+}
+
+// TestS366NamesUnread: a look for grants to end that can't read all names fails, and ends nothing.
+func TestS366NamesUnread(t *testing.T) {
+	memory, _ := newDatabase(t)
+	o, ended := ofUsers(t, memory, func(o *credentials.OAuth2User) { o.TokenURL = tokenURL })
+	e := newRotatingUsers(time.Hour)
+	connect(t, o, own(t, "ann", e))
+	connect(t, o, own(t, "bob", e))
+	if err := accountsOf(brokenNames{memory}, ended, e, o).Sweep(t.Context()); err == nil || ended.take() != "" {
+		t.Error(err)
+	}
+}

@@ -59,7 +59,7 @@ func KeepRuns(ctx caddy.Context, s *Setup, db *store.DB, server func() *jsonrpc.
 	if db == nil {
 		return nil, func() {}, nil
 	}
-	kept, release, err := keeping.HoldLedger(ctx, db, s.Observer.Panicked)
+	kept, release, err := keeping.HoldLedger(db)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -124,7 +124,7 @@ func CanceledRuns(ctx caddy.Context, db *store.DB, valid time.Duration, realm st
 	if db == nil {
 		return &ledger.Cancellations{Realm: realm}
 	}
-	return &ledger.Cancellations{Realm: realm, Marks: &canceledRuns{db.Marks(), valid, realm, observe.NewWarnings(ctx.Logger(), 2)}}
+	return &ledger.Cancellations{Realm: realm, Marks: &canceledRuns{db.Marks(), valid, realm, observe.NewWarnings(db.Logger, 2)}}
 }
 
 // cancelTimeout bounds how long a call waits until a canceled run is stored. After that, it is stored later.

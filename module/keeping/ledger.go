@@ -36,13 +36,14 @@ type Ledger struct {
 // Ledgers returns all ledgers of the process.
 func Ledgers() iter.Seq[*Ledger] { return ledgers.All() }
 
-// HoldLedger takes the ledger of a database from the pool. The first one who does decides how it reports panics.
-func HoldLedger(ctx caddy.Context, db *store.DB, panicked func(ctx context.Context, value any, stack []byte)) (*Ledger, func(), error) {
-	warnings := observe.NewWarnings(ctx.Logger(), 2)
+// HoldLedger takes the ledger of a database from the pool.
+func HoldLedger(db *store.DB) (*Ledger, func(), error) {
+	warnings := observe.NewWarnings(db.Logger, 2)
 	return ledgers.Hold(db, func() (*Ledger, error) {
 		runs := db.Runs()
 		l := ledger.New(ledger.Config{
-			Store: runs, Panicked: panicked,
+			Store:    runs,
+			Panicked: func(_ context.Context, value any, stack []byte) { observe.LogPanic(db.Logger(), value, stack) },
 			Trouble: func(err error) {
 				if _, ok := errors.AsType[*ledger.Unavailable](err); !ok { // the database logs these itself
 					warnings.Warn("what is kept about a run can't be read or written", err)

@@ -21,7 +21,7 @@ import (
 // HoldKeys returns the keys of run tokens: those of the option seal_key, or those in the database, until use ends.
 func (o *Options) HoldKeys(ctx caddy.Context, use *lifetime.Usage) (runtokens.Keys, error) {
 	if o.SealKey == "" {
-		keys, release, err := runtokens.HoldKeys(ctx, o.db)
+		keys, release, err := runtokens.HoldKeys(o.db)
 		if err == nil {
 			use.OnRelease(release)
 		}

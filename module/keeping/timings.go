@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
@@ -18,9 +17,9 @@ import (
 var timingsPool = lifetime.NewPool[*Timings]()
 
 // HoldTimings takes the learned execution times of a database from the pool, and releases them when use ends, before the database. nil: there is none.
-func HoldTimings(ctx caddy.Context, db *store.DB, use *lifetime.Usage) (*Timings, error) {
+func HoldTimings(db *store.DB, use *lifetime.Usage) (*Timings, error) {
 	learned, release, err := timingsPool.Hold(db, func() (*Timings, error) {
-		t := &Timings{Store: polling.NewStore(polling.Config{}), db: db, logger: ctx.Logger()}
+		t := &Timings{Store: polling.NewStore(polling.Config{}), db: db}
 		t.savedAt.Store(time.Now().Unix())
 		return t, nil
 	})
@@ -39,8 +38,7 @@ const (
 // Timings are the learned execution times of a database, which the handlers that use it share.
 type Timings struct {
 	*polling.Store
-	db     *store.DB // nil: they are not stored
-	logger *zap.Logger
+	db *store.DB // nil: they are not stored
 
 	loading atomic.Bool   // true from the first request
 	saved   atomic.Uint64 // the number of completions at the last save
@@ -85,10 +83,10 @@ func (t *Timings) load() {
 	defer cancel()
 	thing, err := t.db.Things().Get(ctx, timingsKind, timingsName)
 	if err != nil {
-		t.logger.Warn("the stored execution times can't be read; they are used when new ones are stored", zap.Error(err))
+		t.db.Logger().Warn("the stored execution times can't be read; they are used when new ones are stored", zap.Error(err))
 	} else if thing.Version > 0 {
 		if err := t.Load(thing.Value); err != nil {
-			t.logger.Warn("the stored execution times can't be used; learning starts again", zap.Error(err))
+			t.db.Logger().Warn("the stored execution times can't be used; learning starts again", zap.Error(err))
 		}
 	}
 }
@@ -100,7 +98,7 @@ func (t *Timings) save() {
 	completions := t.Completions()
 	t.savedAt.Store(time.Now().Unix())
 	if err := t.store(ctx); err != nil {
-		t.logger.Warn("the learned execution times can't be stored; they are lost at a restart", zap.Error(err))
+		t.db.Logger().Warn("the learned execution times can't be stored; they are lost at a restart", zap.Error(err))
 		return
 	}
 	t.saved.Store(completions)

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 	zaptest "go.uber.org/zap/zaptest/observer"
 
@@ -30,7 +29,8 @@ func newDB(t *testing.T) *store.DB {
 // storedTimes returns execution times that are stored in a database, and what they log.
 func storedTimes(db *store.DB) (*Timings, *zaptest.ObservedLogs) {
 	core, logs := zaptest.New(zap.WarnLevel)
-	return &Timings{Store: polling.NewStore(polling.Config{}), db: db, logger: zap.New(core)}, logs
+	db.Start(zap.New(core)) // as of a new configuration
+	return &Timings{Store: polling.NewStore(polling.Config{}), db: db}, logs
 }
 
 var learned = polling.Key{Provider: "https://acme.example", Skill: "acme/forecast", Version: "1.0.0"}
@@ -93,14 +93,12 @@ func TestWhatOthersHaveLearnedStays(t *testing.T) {
 
 // TestTimingsAreShared by those who hold them. The last one stores them.
 func TestTimingsAreShared(t *testing.T) {
-	ctx, cancel := caddy.NewContext(caddy.Context{Context: t.Context()})
-	defer cancel()
 	db := newDB(t)
 	var held []*Timings
 	var uses []*lifetime.Usage
 	for range 2 {
 		use := lifetime.NewUsage()
-		timings, err := HoldTimings(ctx, db, use)
+		timings, err := HoldTimings(db, use)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -55,11 +55,14 @@ func (p *Pool[V]) References(key any) int {
 	return n
 }
 
-// All returns all values, in no particular order.
+// All returns all values, in no particular order. It holds none: one may be released, and so closed, while it is used.
 func (p *Pool[V]) All() iter.Seq[V] {
-	return func(yield func(V) bool) {
-		p.values.Range(func(_, kept any) bool { return yield(kept.(*pooled[V]).value) })
-	}
+	var values []V
+	p.values.Range(func(_, kept any) bool { // Caddy's pool is locked meanwhile
+		values = append(values, kept.(*pooled[V]).value)
+		return true
+	})
+	return slices.Values(values)
 }
 
 // Digest identifies a list of texts, such as the settings that the values of a pool depend on.
@@ -99,7 +102,11 @@ type Usage struct {
 // the last user ends, the usage calls the functions that close idle connections.
 func NewUsage(closeIdle ...func()) *Usage {
 	u := &Usage{idle: closeIdle}
-	u.leave = sync.OnceFunc(u.Done)
+	u.leave = sync.OnceFunc(func() {
+		if u.users.Add(-1) == 0 {
+			u.end()
+		}
+	})
 	u.Acquire()
 	return u
 }
@@ -111,11 +118,10 @@ func (u *Usage) OnRelease(release func()) { u.releases = append(u.releases, rele
 // Acquire begins a use.
 func (u *Usage) Acquire() { u.users.Add(1) }
 
-// Done ends a use.
+// Done ends the use by a request. If it is the last, the rest is done in the background: a database that hangs delays no answer.
 func (u *Usage) Done() {
-	if u.users.Add(-1) == 0 {
-		u.end()
-	}
+	BeginRun()
+	u.EndRun()
 }
 
 // EndRun ends the use by an execution that was counted with [BeginRun]. If it is the last, the rest is done in the background: what is released may wait for

@@ -45,3 +45,15 @@ func TestPool(t *testing.T) {
 		t.Errorf("%v, %d references to what could not be made", err, pool.References("key"))
 	}
 }
+
+// Who uses the values one after the other does not keep others from the pool.
+func TestAllDoesNotLock(t *testing.T) {
+	pool := lifetime.NewPool[int]()
+	one := func() (int, error) { return 1, nil }
+	_, release, _ := pool.Hold("a", one)
+	defer release()
+	for range pool.All() {
+		_, release, _ := pool.Hold("b", one)
+		release()
+	}
+}

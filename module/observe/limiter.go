@@ -77,19 +77,19 @@ func (l *limiter) due(source, line string, now time.Time) (dropped int, due, ful
 
 // Warnings logs equal warnings at most once per minute.
 type Warnings struct {
-	logger *zap.Logger
+	logger func() *zap.Logger // of the newest configuration
 	lines  *limiter
 }
 
 // NewWarnings returns Warnings that remember up to limit different warnings.
-func NewWarnings(logger *zap.Logger, limit int) *Warnings {
+func NewWarnings(logger func() *zap.Logger, limit int) *Warnings {
 	return &Warnings{logger, newLimiter(limit)}
 }
 
 // Warn logs a warning, if it is due.
 func (w *Warnings) Warn(message string, err error) {
 	if dropped, due, full := w.lines.due("", message+"\n"+err.Error(), time.Now()); due && !full {
-		w.logger.Warn(message, zap.Error(err), repeated(dropped))
+		w.logger().Warn(message, zap.Error(err), repeated(dropped))
 	}
 }
 

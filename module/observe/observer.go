@@ -365,7 +365,12 @@ func (o *Observer) Unread(ctx context.Context, written int64, timeout time.Durat
 
 // Panicked logs a panic in a call.
 func (o *Observer) Panicked(_ context.Context, value any, stack []byte) {
-	o.logger.Error("panic in a call; this is a bug in the bridge, please report it",
+	LogPanic(o.logger, value, stack)
+}
+
+// LogPanic logs a panic of a goroutine that has recovered.
+func LogPanic(logger *zap.Logger, value any, stack []byte) {
+	logger.Error("panic in a call; this is a bug in the bridge, please report it",
 		zap.Any("panic", value), zap.ByteString("stack", stack))
 }
 

@@ -80,9 +80,7 @@ func (h *Handler) hold(ctx caddy.Context) (err error) {
 	if err := h.Options.Hold(ctx, h.use); err != nil || h.DB() == nil {
 		return err
 	}
-	h.kept, release, err = keeping.HoldLedger(ctx, h.DB(), func(_ context.Context, value any, stack []byte) {
-		h.logger.Error("panic", zap.Any("panic", value), zap.ByteString("stack", stack))
-	})
+	h.kept, release, err = keeping.HoldLedger(h.DB())
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
@@ -51,13 +50,12 @@ type Keys interface {
 }
 
 // HoldKeys returns the keys of run tokens in a database; nil: they are only in memory. They stay in the pool until release is called.
-func HoldKeys(ctx caddy.Context, db *store.DB) (keys Keys, release func(), err error) {
-	logger := ctx.Logger()
+func HoldKeys(db *store.DB) (keys Keys, release func(), err error) {
 	return rings.Hold(db, func() (Keys, error) {
 		if db == nil {
-			return newRing(nil, logger), nil
+			return newRing(nil, zap.L), nil
 		}
-		return newRing(db.Things(), logger), nil
+		return newRing(db.Things(), db.Logger), nil
 	})
 }
 
@@ -118,7 +116,7 @@ type ring struct {
 	makeErr error
 }
 
-func newRing(things things, logger *zap.Logger) *ring {
+func newRing(things things, logger func() *zap.Logger) *ring {
 	r := &ring{things: things, warnings: observe.NewWarnings(logger, 16), turn: make(chan struct{}, 1), ending: lifetime.Ending()}
 	r.keys.Store(new([]runtoken.Key))
 	r.yield()

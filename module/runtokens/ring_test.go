@@ -15,7 +15,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 	zaptest "go.uber.org/zap/zaptest/observer"
 
@@ -121,7 +120,8 @@ type tokenInstance struct {
 func newTokenInstance(db *store.DB) *tokenInstance {
 	core, logs := zaptest.New(zap.DebugLevel)
 	storage := &watchedThings{things: db.Things()}
-	keys := newRing(storage, zap.New(core))
+	logger := zap.New(core)
+	keys := newRing(storage, func() *zap.Logger { return logger })
 	keys.ending = nil // made outside of what the test may be in a bubble of
 	return &tokenInstance{keys, runtoken.New(keys, runtoken.Lifetime, nil), storage, logs}
 }
@@ -694,7 +694,7 @@ func (s contextThings) All(ctx context.Context, kind string) ([]*store.Thing, er
 func TestWithoutDatabase(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *store.DB) { //nolint:thelper // it is the test
 		core, logs := zaptest.New(zap.DebugLevel)
-		keys := newRing(nil, zap.New(core))
+		keys := newRing(nil, func() *zap.Logger { return zap.New(core) })
 		keys.ending = nil
 		i := &tokenInstance{keys, runtoken.New(keys, runtoken.Lifetime, nil), nil, logs}
 		if err := i.opens(t, strings.Repeat("A", 200)); !errors.Is(err, runtoken.ErrInvalid) {
@@ -759,13 +759,11 @@ func TestClocksDiffer(t *testing.T) {
 // TestKeysArePooled: handlers with the same database have the same keys, until the last of
 // them gives them up.
 func TestKeysArePooled(t *testing.T) {
-	ctx, cancel := caddy.NewContext(caddy.Context{Context: t.Context()})
-	defer cancel()
 	one, other := newDB(t), newDB(t)
 	held := map[Keys]int{}
 	var releases []func()
 	for _, db := range []*store.DB{one, one, other, nil, nil} {
-		keys, release, err := HoldKeys(ctx, db)
+		keys, release, err := HoldKeys(db)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -814,7 +812,7 @@ func secretIsMadeOnce(t *testing.T, db *store.DB) {
 	if secret(one, "a"); one.storage.loads.Load() != loads {
 		t.Error("it is read again")
 	}
-	alone := &tokenInstance{ring: newRing(nil, zap.NewNop())}
+	alone := &tokenInstance{ring: newRing(nil, zap.NewNop)}
 	if first := secret(alone, "a"); first == before || first != secret(alone, "a") {
 		t.Error("without a database")
 	}

@@ -109,6 +109,9 @@ func (d *DB) Start(log *zap.Logger) {
 	d.starting.Do(func() { go d.run() })
 }
 
+// Logger returns the logger of the newest configuration that uses the database.
+func (d *DB) Logger() *zap.Logger { return d.log.Load() }
+
 // run opens the database, deletes what expires, and ends when the database is closed.
 func (d *DB) run() {
 	defer close(d.ended)

@@ -106,7 +106,10 @@ func (t Things) Names(ctx context.Context, kind, prefix string, most int) (sizes
 		return err
 	}, "SELECT name, length(value) FROM things WHERE kind = $1 AND name >= $2 AND name < $3 AND "+living+" ORDER BY name LIMIT $4",
 		kind, []byte(prefix), append([]byte(prefix), 0xff), most)
-	return sizes, err
+	if err != nil { // after some of the names, perhaps
+		return nil, err
+	}
+	return sizes, nil
 }
 
 // Expire deletes things that have expired, at most as many, and returns how many it has deleted.
