@@ -333,3 +333,25 @@ func TestS80TasksThatWaitFillTheMemory(t *testing.T) {
 		}
 	}
 }
+
+// S361: a caller can't fill a task so far that it can't end, which would stop the expiry of all.
+func TestS361LongTask(t *testing.T) {
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/now"}, hostile.Skill{ID: "acme/large"})
+	eve := testbed.StartProcess(t, testbed.Limits{}, testbed.Site(agents(p, "\tmax_request_size 32MiB"))).Agent()
+	send := func(id string, size int) testbed.Answer {
+		return eve.Call("SendMessage", hostile.Object{
+			"message":       hostile.Object{"messageId": "m", "taskId": id, "role": "ROLE_USER", "parts": []hostile.Object{{"text": strings.Repeat("x", size)}}},
+			"configuration": hostile.Object{"historyLength": 0},
+		})
+	}
+	id := send("", 16<<20).Task().ID
+	if a := send(id, 15<<20); a.Code != -32602 || !strings.Contains(string(a.Body), "begin a new task") {
+		t.Errorf("a task of 31 MiB: %.500s", a)
+	}
+	if a := send(id, 13<<20); a.Task().State() != "INPUT_REQUIRED" {
+		t.Errorf("a task of 29 MiB: %.500s", a)
+	}
+	if a := eve.Call("CancelTask", hostile.Object{"id": id}); a.Task().State() != "CANCELED" {
+		t.Errorf("%.500s", a)
+	}
+}

@@ -12,7 +12,10 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/providertest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // One owner's open tasks are bounded, and those of others are not affected.
@@ -80,6 +83,67 @@ func TestEndedTasksMakePlaceForMany(t *testing.T) {
 		if n := a.store.Sent("count") - before; n > 10 {
 			t.Errorf("%d counts", n)
 		}
+	})
+}
+
+// rewrite stores a next version of the only task, with a long message so that its notes are about as long, or without any notes that can be read.
+func (a *agent) rewrite(t *testing.T, size int) {
+	t.Helper()
+	next := *a.db.Entries()[0]
+	if _, err := task.Change(&next, func(now *task.Task) error {
+		now.AddMessage(task.Message{Role: task.Agent, Parts: []task.Part{{Part: front.Part{Kind: front.PartText, Text: strings.Repeat("x", max(size-len(next.Notes)-100, 0))}}}})
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if size == 0 {
+		next.Notes = []byte("{")
+	}
+	if ok, err := a.store.Change(t.Context(), &next, nil, a.keep.Keep); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+}
+
+// A task that can't be ended as a task, since what is stored of it can't be read or would be too long, ends nevertheless, and so do those of others: nobody can
+// stop the expiry.
+func TestExpiryGoesOn(t *testing.T) {
+	for name, size := range map[string]int{"damaged": 0, "long": run.MaxRecord} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := newAgent(t, inBubble, func(a *agent) { a.keep.Keep = 10 * time.Minute })
+				a.send10(t, text("", "x"), "", "").check(t, "result.task.status.state=TASK_STATE_INPUT_REQUIRED")
+				a.rewrite(t, size)
+				a.say.Set("User", "bob")
+				for range 3 {
+					a.send10(t, text("", "x"), "", "").check(t, "result.task")
+				}
+				time.Sleep(15 * time.Minute)
+				for _, e := range a.db.Entries() {
+					if !e.State.Ended() || e.Outcome == nil {
+						t.Errorf("after 15 minutes, the task of %q is %s", e.Owner.Principal, e.State)
+					}
+				}
+				time.Sleep(15 * time.Minute)
+				if n := len(a.db.Entries()); n != 0 {
+					t.Errorf("%d tasks are kept after half an hour", n)
+				}
+			})
+		})
+	}
+}
+
+// The messages of a task are bounded, so that it can always end: one that would be too much is refused, with what to do.
+func TestTooLongTask(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAgent(t, inBubble)
+		a.say.Set("User", "ada")
+		id := a.send10(t, text("", "x"), "", "").at("result.task.id")
+		a.rewrite(t, 29<<20)
+		for i := range 2 {
+			got := a.send10(t, text("", strings.Repeat("x", 1_000_000)), `"taskId":"`+id+`"`, "")
+			got.check(t, []string{"200;result.task", "error.code=-32602;error.message~31457280 bytes;error.message~new task;error.data.0.fieldViolations.0.field=message"}[i])
+		}
+		a.send10(t, text("", "acme.free"), `"taskId":"`+id+`"`, "").check(t, "result.task.status.state=TASK_STATE_COMPLETED")
 	})
 }
 

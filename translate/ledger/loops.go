@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"runtime/debug"
@@ -158,22 +159,15 @@ func (l *instance) recall() {
 func (l *instance) expire() {
 	for more := true; more && l.closed.Err() == nil; {
 		ctx, cancel := context.WithTimeout(l.closed, statementTimeout)
-		open, err := l.store.Overdue(ctx, overdueAtOnce)
+		deleted, err := l.store.Expire(ctx, expireAtOnce) // first, so that nothing can keep it from that
+		open, failed := l.store.Overdue(ctx, overdueAtOnce)
+		err = cmp.Or(err, failed)
 		for _, e := range open {
-			if err == nil {
-				err = l.endOverdue(ctx, e)
-			}
-		}
-		deleted := 0
-		if err == nil {
-			deleted, err = l.store.Expire(ctx, expireAtOnce)
+			err = cmp.Or(err, l.endOverdue(ctx, e))
 		}
 		cancel()
-		if err != nil {
-			l.failed(err)
-			return
-		}
-		more = len(open) == overdueAtOnce || deleted == expireAtOnce
+		l.failed(err)
+		more = err == nil && len(open) == overdueAtOnce || deleted == expireAtOnce
 	}
 }
 
@@ -189,8 +183,12 @@ func (l *instance) endOverdue(ctx context.Context, e *Entry) error {
 		if next.Version != e.Version { // it waits again
 			return ErrUnchanged
 		}
-		if err := l.advance(e, &o)(next); err != nil && !errors.Is(err, ErrUnchanged) {
-			return err
+		before := *next
+		if err := l.advance(e, &o)(next); err != nil {
+			*next = before
+			if !errors.Is(err, ErrUnchanged) { // what its front has stored can't be changed, but must not be kept for ever
+				l.failed(err)
+			}
 		}
 		if !next.State.Ended() {
 			next.State, next.Outcome = Lost, data

@@ -71,6 +71,9 @@ func (t *Task) isOf(e *ledger.Entry) bool {
 // as one of the inputs, which does not matter.
 func IsPushed(e *ledger.Entry) bool { return bytes.Contains(e.Notes, []byte(`"pushed":true`)) }
 
+// maxHeard bounds the notes with a new message of the client, in bytes. The rest is for how the task goes on and ends.
+const maxHeard = run.MaxRecord - 2<<20
+
 // into writes the task into an entry.
 func (t *Task) into(e *ledger.Entry) error {
 	e.Skill, e.Ref = t.Skill, t.Ref
@@ -81,7 +84,13 @@ func (t *Task) into(e *ledger.Entry) error {
 	}
 	e.State = state
 	e.Label = ledger.Label{Group: t.Context, State: uint8(t.Status.State), At: t.Status.At}
-	if e.Notes = t.encode(); len(e.Notes) > run.MaxRecord {
+	heard := t.heard
+	t.heard = false
+	switch e.Notes = t.encode(); {
+	case heard && len(e.Notes) > maxHeard:
+		return run.WrongArgument(run.Argument{Field: run.FieldOther, Name: "message", Reason: run.OverLimit}, fmt.Sprintf(
+			"The message is too long for the task: the bridge stores at most %d bytes of the messages and inputs of a task. Send less, or begin a new task.", maxHeard))
+	case len(e.Notes) > run.MaxRecord:
 		return fmt.Errorf("task %s: its notes would have %d bytes, and %d are stored at most", e.ID, len(e.Notes), run.MaxRecord)
 	}
 	return nil

@@ -54,6 +54,8 @@ type Task struct {
 	Event uint64 `json:"event"`
 	// News are the events of the newest version of the entry, which are the last ones. A message that is added to the history is none.
 	News []Event `json:"news,omitempty"`
+
+	heard bool // this version adds a message of the client
 }
 
 // Wishes are what a client asks of an execution.
@@ -152,8 +154,9 @@ func (t *Task) ConnectURL() string {
 	return said.Details.ConnectURL
 }
 
-// AddMessage adds a message of the client to the history. This is not an event.
+// AddMessage adds a message to the history, which is not an event. One of the client must leave place for those of the bridge.
 func (t *Task) AddMessage(m Message) {
+	t.heard = t.heard || m.Role == User
 	t.History = append(slices.Clip(t.History), m)
 }
 
