@@ -337,6 +337,29 @@ func TestDatabaseDown(t *testing.T) {
 	})
 }
 
+// A statement that hangs until it fails is no load: what is due is claimed soon after it.
+func TestDatabaseHung(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, to := deliverytest.NewDatabase(), &receiver{answer: func(n int, _ *http.Request) (int, error) { return []int{500, 200}[min(n, 1)], nil }}
+		i := start(t, d, to)
+		time.Sleep(time.Minute)
+		begun, until := time.Now(), time.Now().Add(10*time.Second)
+		i.Fail(func(statement string) (error, error) {
+			if statement != "Claim" || time.Now().After(until) {
+				return nil, nil
+			}
+			time.Sleep(10 * time.Second)
+			return deliverytest.ErrDown, nil
+		})
+		i.end("ada", "one.example")
+		time.Sleep(10 * time.Minute)
+		if all := to.all(); len(all) != 2 || all[1].at.Sub(begun) > 30*time.Second {
+			t.Errorf("%d requests, the last after %s", len(all), all[len(all)-1].at.Sub(begun))
+		}
+		i.stop()
+	})
+}
+
 // Without a configuration, nothing is sent, and nothing is claimed. A later configuration sends it.
 func TestReloaded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -329,7 +329,9 @@ func (d *Deliverer) claim() time.Time {
 	now := time.Now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.rest = now.Add(lookShare * now.Sub(began))
+	if err == nil { // else it may have waited for what hung, which is no load
+		d.rest = now.Add(lookShare * now.Sub(began))
+	}
 	switch {
 	case err != nil:
 		d.look(storeRetry)
