@@ -36,11 +36,12 @@ func (l *Ledger) Change(ctx context.Context, id Identity, decide func(next *Entr
 			return u.entry, err
 		}
 	}
-	return l.change(ctx, id, decide)
+	return l.change(ctx, id, true, decide)
 }
 
-// change is Change without regard to what is not written yet. The changes of an entry in this instance are made one after the other.
-func (l *Ledger) change(ctx context.Context, id Identity, decide func(next *Entry) error) (*Entry, error) {
+// change is Change without regard to what is not written yet. The changes of an entry in this instance are made one after the other. surely says that it is
+// not decided by an old version in memory that nothing is to be changed: another instance may have made a newer one.
+func (l *Ledger) change(ctx context.Context, id Identity, surely bool, decide func(next *Entry) error) (*Entry, error) {
 	n, leave := l.use(id, 0)
 	defer leave()
 	select {
@@ -58,15 +59,20 @@ func (l *Ledger) change(ctx context.Context, id Identity, decide func(next *Entr
 			if e, err = l.store.Get(ctx, id); err != nil {
 				return nil, err
 			}
+			surely = false
+			l.learn(e, false)
 		}
 		if e.State.Ended() && e.Version > 0 {
-			l.learn(e, false)
 			return e, ErrEnded
 		}
 		next := *e
-		if err := decide(&next); errors.Is(err, ErrUnchanged) {
+		switch err := decide(&next); {
+		case err != nil && surely && e.Version > 0:
+			e = nil
+			continue
+		case errors.Is(err, ErrUnchanged):
 			return e, nil
-		} else if err != nil {
+		case err != nil:
 			return e, err
 		}
 		l.follow(&next, e)
@@ -202,7 +208,7 @@ func (l *Ledger) writeLater(u *unwritten) bool {
 // insertAndChange is change for an entry that the store perhaps does not have yet; nil: it has it.
 func (l *Ledger) insertAndChange(ctx context.Context, first *Entry, id Identity, decide func(next *Entry) error) (*Entry, error) {
 	if first == nil {
-		return l.change(ctx, id, decide)
+		return l.change(ctx, id, false, decide)
 	}
 	_, leave := l.use(id, 0)
 	defer leave()
@@ -210,7 +216,7 @@ func (l *Ledger) insertAndChange(ctx context.Context, first *Entry, id Identity,
 		return nil, err
 	}
 	l.usage.settle(id, true)
-	e, err := l.change(ctx, id, decide)
+	e, err := l.change(ctx, id, false, decide)
 	if e != nil {
 		l.learn(e, true)
 	}

@@ -121,7 +121,15 @@ func (l *Ledger) Get(ctx context.Context, id Identity) (*Entry, error) {
 	if u := l.pending.find(id); u != nil {
 		return u.entry, nil
 	}
-	return l.store.Get(ctx, id)
+	return l.read(l.store.Get(ctx, id))
+}
+
+// read makes an entry that was read the newest known version of it.
+func (l *Ledger) read(e *Entry, err error) (*Entry, error) {
+	if err == nil {
+		l.learn(e, false)
+	}
+	return e, err
 }
 
 // Named returns the entry of a key. The error is [ErrNoEntry] if there is none.
@@ -129,7 +137,7 @@ func (l *Ledger) Named(ctx context.Context, owner Owner, key []byte) (*Entry, er
 	if e := l.pending.named(owner, key); e != nil {
 		return e, nil
 	}
-	return l.store.Named(ctx, owner, key)
+	return l.read(l.store.Named(ctx, owner, key))
 }
 
 // mostRead bounds the entries that are read for a page of a list.

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"slices"
@@ -117,7 +118,7 @@ func (l *lives) learn(e *Entry, made bool) {
 	defer l.leave(n)
 	if e.Version <= n.version {
 		if e.Version == n.version {
-			n.entry, n.poll.missed = e, l.missed
+			n.entry, n.poll.missed = cmp.Or(n.entry, e), l.missed
 		}
 		return
 	}
@@ -168,6 +169,9 @@ func (l *lives) tellWatches(id Identity, e *Entry) {
 // OnChange calls a function, which must be quick, for each version that is newer than a known one; nil: the entry is gone.
 func (l *lives) OnChange(known *Entry, tell func(*Entry)) (stop func()) {
 	w, id := &watch{tell}, known.Identity()
+	if l.pending.find(id) == nil { // else known is not what is stored
+		l.learn(known, false)
+	}
 	l.mu.Lock()
 	n := l.enter(id)
 	n.users--

@@ -153,7 +153,7 @@ func (l Viewed) Keep(ctx context.Context, e *Entry) (*Entry, error) {
 		}
 		return nil
 	})
-	if err == nil {
+	if err == nil && (now.Version == 0 || l.pending.find(e.Identity()) != nil) {
 		now, err = l.Change(ctx, e.Identity(), func(*Entry) error { return ErrUnchanged })
 	}
 	if errors.Is(err, ErrEnded) {
