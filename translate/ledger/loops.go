@@ -184,11 +184,9 @@ func (l *instance) endOverdue(ctx context.Context, e *Entry) error {
 			return ErrUnchanged
 		}
 		before := *next
-		if err := l.advance(e, &o)(next); err != nil {
+		if err := l.advance(e, &o)(next); err != nil && !errors.Is(err, ErrUnchanged) { // what its front has stored can't be changed, but must not be kept for ever
 			*next = before
-			if !errors.Is(err, ErrUnchanged) { // what its front has stored can't be changed, but must not be kept for ever
-				l.failed(err)
-			}
+			l.failed(err)
 		}
 		if !next.State.Ended() {
 			next.State, next.Outcome = Lost, data
