@@ -69,4 +69,25 @@ func TestChangeOfOldVersion(t *testing.T) {
 			}
 		})
 	})
+	t.Run("listed", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			_, b, seen, change := begin(t, ledger.Waiting)
+			heard := make(chan int64, 1)
+			t.Cleanup(b.OnChange(seen, func(e *ledger.Entry) { heard <- e.Version }))
+			change(ledger.Waiting)
+			page, _, err := b.List(t.Context(), &ledger.Query{Owner: &owner, Limit: 1}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(b.OnChange(page[0], func(*ledger.Entry) {}))
+			select {
+			case version := <-heard:
+				if version != page[0].Version {
+					t.Errorf("version %d", version)
+				}
+			default:
+				t.Error("who watches it does not hear of a version that is known here")
+			}
+		})
+	})
 }
