@@ -171,7 +171,7 @@ func (b *Builder) Card(ctx context.Context, r Request) (*Card, error) {
 	}
 	card := b.compose(c, form, base, origin)
 	card.MaxAge = min(max(0, time.Until(fresh)), maxAge).Truncate(time.Second)
-	card.Private, card.Restricted = known, k.audience != 0
+	card.Private = known
 	return card, nil
 }
 

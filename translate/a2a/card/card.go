@@ -39,10 +39,8 @@ type Card struct {
 	LastModified time.Time
 	// MaxAge is how long the card is fresh: at most as long as the indexes of the sources.
 	MaxAge time.Duration
-	// Private says that shared caches must not store the card, since it is for a caller with a principal.
+	// Private says that the card is for a caller with a principal: caches must ask again before each use.
 	Private bool
-	// Restricted says that access rules decide which skills the card has.
-	Restricted bool
 
 	pieces [][]byte // the card is their concatenation; most of them are shared with other cards
 	size   int
@@ -226,20 +224,15 @@ func (b *Builder) writeCapabilities(a *assembler, c *content, form string, compa
 // caller has to check the method.
 func Serve(w http.ResponseWriter, r *http.Request, c *Card) {
 	header := w.Header()
-	scope, fresh := "public", ", max-age="+strconv.FormatInt(int64(c.MaxAge/time.Second), 10)
-	if c.Private {
-		scope = "private"
-		if c.Restricted { // a cookie or another header may name the principal, so the next request for the URL may be another's
-			fresh = ", no-cache"
-		}
+	if c.Private { // a cookie or another header may name the principal, so the next request for the URL may be another's
+		header.Set("Cache-Control", "private, no-cache")
+	} else {
+		header.Set("Cache-Control", "public, max-age="+strconv.FormatInt(int64(c.MaxAge/time.Second), 10))
 	}
-	header.Set("Cache-Control", scope+fresh)
 	header.Set("ETag", c.ETag)
 	header.Set("Last-Modified", c.LastModified.UTC().Format(http.TimeFormat))
 	header.Add("Vary", "A2A-Version")
-	if c.Restricted {
-		header.Add("Vary", "Authorization")
-	}
+	header.Add("Vary", "Authorization")
 	header.Set("Access-Control-Allow-Origin", "*")
 	if c.isHeldBy(r.Header) {
 		w.WriteHeader(http.StatusNotModified)
