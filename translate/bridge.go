@@ -228,8 +228,8 @@ func (b *Bridge) Connected(ctx context.Context, call Call) bool {
 		if !part.Set(1) {
 			x.call.Consent = 0
 		}
+		defer part.Set(0)
 		failure = x.awaitConsent()
-		part.Set(0)
 	}
 	x.outcome = x.judge(nil, failure)
 	return failure == nil

@@ -163,6 +163,31 @@ func TestWaitingForConsentTakesNoPlace(t *testing.T) {
 	})
 }
 
+// TestPanicsWhileWaitingForConsent: a call that ends with a panic does not keep its place among those that wait.
+func TestPanicsWhileWaitingForConsent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		grants := func() <-chan struct{} { panic("a bug") }
+		b, _, _ := consenting(t, func(config *translate.Config) { config.Grants = func() <-chan struct{} { return grants() } })
+		call := ownCall("ada", "acme.book")
+		call.Consent = time.Minute
+		for range 20 {
+			func() {
+				defer func() {
+					if recover() == nil {
+						t.Error("no panic")
+					}
+				}()
+				b.Connected(t.Context(), call)
+			}()
+		}
+		grants = func() <-chan struct{} { return nil }
+		began := time.Now()
+		if b.Connected(t.Context(), call); time.Since(began) != time.Minute {
+			t.Errorf("it waited %v", time.Since(began))
+		}
+	})
+}
+
 // TestNobodyConsents: lists of a bridge whose providers have one account for all ask nothing.
 func TestNobodyConsents(t *testing.T) {
 	p := providertest.New()

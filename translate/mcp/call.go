@@ -149,13 +149,18 @@ func (r *request) progressStream() *jsonrpc.Stream {
 
 // watch waits for the end of a run. The stream begins when the run is accepted, unless it completes at once.
 func (p *progress) watch(execution translate.Execution) run.Run {
-	states := make(chan run.Run)
+	states, left := make(chan run.Run), make(chan struct{})
+	defer close(left) // also after a panic of notify, so that the goroutine ends
 	var panicked any
 	go func() {
 		defer close(states)
 		defer func() { panicked = recover() }()
 		for state := range execution.Watch() {
-			states <- state
+			select {
+			case states <- state:
+			case <-left:
+				return
+			}
 		}
 	}()
 	tick := time.NewTicker(progressEvery)
