@@ -64,7 +64,7 @@ var ceilings = map[string]int{
 	"module/routes":            456,
 	"translate/runtoken":       305,
 	"module/runtokens":         349,
-	"module/options":           417,
+	"module/options":           465,
 	"module/lifetime":          368,
 	"translate/share":          353,
 	"translate/keptcalls":      305,

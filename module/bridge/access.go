@@ -48,10 +48,8 @@ const (
 	effectDeny  = "deny"
 )
 
-// access returns the options of the block access.
-func (p parser) access(to **Access) options.Targets {
-	a := new(Access)
-	*to = a
+// Targets returns the options of the block access.
+func (a *Access) Targets(p *options.Reader) options.Targets {
 	rule := func() error {
 		path := options.Element("access.rules", len(a.Rules))
 		p.Mark(path)

@@ -48,7 +48,7 @@ type Limits struct {
 	// How many of these calls may be for one provider, skill or registry, so that none can
 	// use up all `runs`. (In the Caddyfile, the second number after `runs`.) Default: half
 	// of `runs`.
-	RunsPerProvider int `json:"runs_per_provider,omitempty"`
+	RunsPerProvider int `json:"runs_per_provider,omitempty" option:"-"`
 
 	// The largest index or descriptor accepted, in bytes after decompression.
 	// At most `max_response_size`. Default: 4194304 (4 MiB), or `max_response_size` if that is less.
@@ -190,7 +190,7 @@ type CircuitBreaker struct {
 
 	// Never open the breaker; excludes the two others. (In the Caddyfile,
 	// `circuit_breaker off`.) Default: false.
-	Off bool `json:"off,omitempty"`
+	Off bool `json:"off,omitempty" option:"-"`
 }
 
 const (

@@ -3,7 +3,6 @@ package bridge
 import (
 	"encoding/json" // Caddy's matchers are made for it
 	"errors"
-	"maps"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
@@ -228,95 +227,51 @@ func (h *Handler) read(d *caddyfile.Dispenser, name func() error) error {
 type parser struct{ *options.Reader }
 
 func (p parser) handler(h *Handler) error {
-	targets := h.Sources.Targets(p.Reader)
-	mounts := h.Mounts.Targets(p.Reader)
-	mounts["agent_skills"] = h.Sources.ReadSite(p.Reader, mounts["agent_skills"].(func() error))
-	maps.Copy(targets, mounts)
-	maps.Copy(targets, h.Options.Targets(p.Reader))
-	maps.Copy(targets, options.Targets{
-		"name":         &h.Name,
-		"caller":       func() error { return p.caller(&h.Caller) },
-		"principal":    &h.Principal,
-		"callers_file": &h.CallersFile,
+	targets := p.Of(h, options.Targets{
 		"callers_jwt": options.Repeatable(func() error {
 			h.CallersJWT = append(h.CallersJWT, callers.Issuer{})
 			n := len(h.CallersJWT) - 1
 			return h.CallersJWT[n].Read(p.Reader, options.Element("callers_jwt", n))
 		}),
-		"require_principal": &h.RequirePrincipal,
-		"allow_anonymous":   &h.AllowAnonymous,
-		"access":            func() options.Targets { return p.access(&h.Access) },
-		"quota":             options.Repeatable(func() error { return p.quota(&h.Quotas) }),
-		"browse":            func() error { h.Browse = new(browse.Config); return p.NoArgs() },
-		"priority":          &h.Priority,
-		"timeout":           p.span("timeout", &h.Timeout, &h.MaxTimeout),
-		"poll_interval":     p.span("poll_interval", &h.PollInterval, &h.MaxPollInterval),
-		"cache":             func() options.Targets { return cacheTargets(&h.Cache) },
-		"max_request_size":  &h.MaxRequestSize,
-		"max_response_size": &h.MaxResponseSize,
-		"max_batch":         &h.MaxBatch,
-		"limits":            func() options.Targets { return p.limits(&h.Limits) },
-		"circuit_breaker":   func() error { return p.circuitBreaker(&h.CircuitBreaker) },
-		"audit":             &h.Audit,
-		"allow_http":        &h.AllowHTTP,
-		"allow_networks":    network.ReadNetworks(p.Reader, "allow_networks", &h.AllowNetworks),
-		"allow_ports":       network.ReadPorts(p.Reader, "allow_ports", &h.AllowPorts, nil),
-		"transport":         network.ReadTransport(p.Reader, &h.TransportRaw),
+		"quota":          options.Repeatable(func() error { return p.quota(&h.Quotas) }),
+		"browse":         func() error { h.Browse = new(browse.Config); return p.NoArgs() },
+		"timeout":        p.span("timeout", &h.Timeout, &h.MaxTimeout),
+		"poll_interval":  p.span("poll_interval", &h.PollInterval, &h.MaxPollInterval),
+		"allow_networks": network.ReadNetworks(p.Reader, "allow_networks", &h.AllowNetworks),
+		"allow_ports":    network.ReadPorts(p.Reader, "allow_ports", &h.AllowPorts, nil),
+		"transport":      network.ReadTransport(p.Reader, &h.TransportRaw),
 	})
+	targets["agent_skills"] = h.Sources.ReadSite(p.Reader, targets["agent_skills"].(func() error))
 	return p.Block(directive, "", targets)
 }
 
-func (p parser) caller(to **Caller) error {
-	c := new(Caller)
-	*to = c
-	return p.Args("caller", "an id and optionally a type", 1, &c.ID, &c.Type)
+// Read reads the option caller.
+func (c *Caller) Read(r *options.Reader) error {
+	return r.Args("caller", "an id and optionally a type", 1, &c.ID, &c.Type)
 }
 
-func cacheTargets(to **Cache) options.Targets {
-	c := new(Cache)
-	*to = c
-	return options.Targets{
-		"max_size":       &c.MaxSize,
-		"ttl":            &c.TTL,
-		"max_ttl":        &c.MaxTTL,
-		"stale_if_error": &c.StaleIfError,
-		"negative_ttl":   &c.NegativeTTL,
-	}
+// Targets returns the options of the block limits.
+func (l *Limits) Targets(r *options.Reader) options.Targets {
+	return r.Of(l, options.Targets{"runs": func() error {
+		r.Mark("limits.runs_per_provider")
+		return r.Args("runs", "a number and optionally another for each provider", 1, &l.Runs, &l.RunsPerProvider)
+	}})
 }
 
-func (p parser) limits(to **Limits) options.Targets {
-	l := new(Limits)
-	*to = l
-	return options.Targets{
-		"runs": func() error {
-			p.Mark("limits.runs_per_provider")
-			return p.Args("runs", "a number and optionally another for each provider", 1, &l.Runs, &l.RunsPerProvider)
-		},
-		"document_size": &l.DocumentSize,
-		"schema_size":   &l.SchemaSize,
-		"output_size":   &l.OutputSize,
-		"memory":        &l.Memory,
-	}
-}
-
-func (p parser) circuitBreaker(to **CircuitBreaker) error {
-	b := new(CircuitBreaker)
-	*to = b
-	args := p.RemainingArgs()
+// Read reads the option circuit_breaker.
+func (b *CircuitBreaker) Read(r *options.Reader) error {
+	args := r.RemainingArgs()
 	switch {
 	case len(args) == 1 && args[0] == "off":
 		b.Off = true
 		return nil // a block after it is a syntax error
 	case len(args) > 0:
-		return p.Errf("circuit_breaker takes either the word off or a block, but has %q", strings.Join(args, " "))
+		return r.Errf("circuit_breaker takes either the word off or a block, but has %q", strings.Join(args, " "))
 	}
-	err := p.Block("circuit_breaker", "circuit_breaker", options.Targets{
-		"failures": &b.Failures,
-		"cooldown": &b.Cooldown,
-	})
+	err := r.Block("circuit_breaker", "circuit_breaker", r.Of(b, nil))
 	if err == nil && *b == (CircuitBreaker{}) {
 		err = errors.New("circuit_breaker takes either the word off or a block with failures or cooldown; it has neither")
-		return p.At("circuit_breaker", err)
+		return r.At("circuit_breaker", err)
 	}
 	return err
 }

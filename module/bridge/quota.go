@@ -22,11 +22,11 @@ import (
 type Quota struct {
 	// Whom the quota is for: the name of a group of `access`; or else a principal; or `*`, all
 	// callers, anonymous ones included. Required. Example: `*`.
-	Principal string `json:"principal"`
+	Principal string `json:"principal" option:"-"`
 
 	// A pattern of skills, as in the rules of `access`: all skills that it matches share one
 	// count of the caller. Default: `*`. Example: `acme.*`.
-	Skills string `json:"skills,omitempty"`
+	Skills string `json:"skills,omitempty" option:"-"`
 
 	// How many calls may begin. As many may begin at once, if the caller made none before.
 	// Default: no bound. Example: `{"count": 60, "per": "1m"}`.
@@ -65,9 +65,6 @@ func (p parser) quota(to *[]Quota) error {
 	path := options.Element("quotas", len(*to))
 	p.Mark(path)
 	var q Quota
-	if err := p.Args("quota", "a principal, a group or *, and optionally a pattern of skills", 1, &q.Principal, &q.Skills); err != nil {
-		return err
-	}
 	allowance := func(name, what string, to **Allowance) func() error {
 		return func() error {
 			a := new(Allowance)
@@ -75,11 +72,10 @@ func (p parser) quota(to *[]Quota) error {
 			return p.Args(name, what+" and a duration, such as 60 1m", 2, &a.Count, &a.Per)
 		}
 	}
-	err := p.Block("quota", path, options.Targets{
-		"rate":       allowance("rate", "a number of calls", &q.Rate),
-		"concurrent": &q.Concurrent,
-		"runs":       allowance("runs", "a number of runs", &q.Runs),
-	})
+	err := p.BlockWith("quota", path, "a principal, a group or *, and optionally a pattern of skills", 1, &q, options.Targets{
+		"rate": allowance("rate", "a number of calls", &q.Rate),
+		"runs": allowance("runs", "a number of runs", &q.Runs),
+	}, &q.Principal, &q.Skills)
 	*to = append(*to, q)
 	return err
 }

@@ -22,7 +22,7 @@ type Timing struct {
 
 	// How long any call may take, whatever the caller or the descriptor asks for. Runs that no
 	// caller waits for may take longer. In JSON, 0 means the default. Default: `10m`.
-	MaxTimeout caddy.Duration `json:"max_timeout,omitempty"`
+	MaxTimeout caddy.Duration `json:"max_timeout,omitempty" option:"-"`
 
 	// Ask for the status of a run at intervals that grow by half, from this one. In any case, the
 	// bridge waits as long as the provider's Retry-After says and at least 20 ms after the last
@@ -33,7 +33,7 @@ type Timing struct {
 
 	// The longest of these intervals, unless the provider asks for more. In JSON, 0
 	// means the default. Default: `5s`.
-	MaxPollInterval caddy.Duration `json:"max_poll_interval,omitempty"`
+	MaxPollInterval caddy.Duration `json:"max_poll_interval,omitempty" option:"-"`
 
 	timings *keeping.Timings // nil: nothing is learned
 }

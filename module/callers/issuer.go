@@ -15,7 +15,7 @@ type Issuer struct {
 	// The issuer, exactly as in the claim `iss` of its tokens: with a slash at the end if there is one. Its metadata (OpenID Connect
 	// Discovery, else RFC 8414) names its keys; the connections are those that the options about the network allow.
 	// Example: `https://login.example.com/realms/main`.
-	URL string `json:"issuer"`
+	URL string `json:"issuer" option:"-"`
 
 	// What the claim `aud` has to be, or to have, so that tokens for other services are refused: one of these texts. It is usually the URL
 	// of the endpoint, which clients name when they ask for a token (RFC 8707). Required. Example: `["https://agents.example.com/mcp"]`.
@@ -41,10 +41,7 @@ func (i *Issuer) claim() string { return cmp.Or(i.Claim, "sub") }
 // Read reads the option callers_jwt. Path is its place in the JSON config.
 func (i *Issuer) Read(r *options.Reader, path string) error {
 	r.Mark(path)
-	if err := r.Args("callers_jwt", "an issuer", 1, &i.URL); err != nil {
-		return err
-	}
-	return r.Block("callers_jwt", path, options.Targets{"audience": &i.Audience, "principal": &i.Claim, "prefix": &i.Prefix, "scopes": &i.Scopes})
+	return r.BlockWith("callers_jwt", path, "an issuer", 1, i, nil, &i.URL)
 }
 
 // CheckIssuers checks issuers. allowHTTP allows them to have no TLS, and keys says that there are callers with keys, too.

@@ -13,7 +13,7 @@ import (
 // Config configures the pages on which users connect accounts.
 type Config struct {
 	// The path of the pages. Default: `/connect`.
-	Path string `json:"path,omitempty"`
+	Path string `json:"path,omitempty" option:"-"`
 
 	// The URL of the path as browsers see it; it has to end with the path. Links and redirect URIs begin with it, never with what a request names as
 	// its host. It has `https`, unless it is of this machine. Required. Example: `https://agents.example.com/connect`.
@@ -35,10 +35,7 @@ func (c *Config) Base() string { return strings.TrimSuffix(c.URL, "/") }
 
 // Read reads the option connect.
 func (c *Config) Read(r *options.Reader) error {
-	if err := r.Args("connect", "optionally a path", 0, &c.Path); err != nil {
-		return err
-	}
-	return r.Block("connect", "connect", options.Targets{"url": &c.URL, "principal": &c.Principal})
+	return r.BlockWith("connect", "connect", "optionally a path", 0, c, nil, &c.Path)
 }
 
 // Check checks the options. Those about the path are checked with the other mounts.

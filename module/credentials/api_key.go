@@ -29,7 +29,7 @@ type APIKey struct {
 	// The key. Placeholders such as `{env.NAME}` and `{file./path}` are
 	// replaced when the configuration loads, and a file is read again after the
 	// provider has answered 401; a key without a placeholder causes a warning.
-	Key string `json:"key"`
+	Key string `json:"key" option:"-"`
 
 	// The header that carries the key. By default it is the one that the
 	// skill's descriptor names, or else `X-API-Key`.

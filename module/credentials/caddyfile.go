@@ -16,10 +16,7 @@ import (
 //		prefix <text>
 //	}
 func (k *APIKey) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
-	return parse(options.NewReader(d), "api_key", "a key", k.check, options.Targets{
-		"header": &k.Header,
-		"prefix": &k.Prefix,
-	}, &k.Key)
+	return parse(options.NewReader(d), "api_key", "a key", k, nil, &k.Key)
 }
 
 // UnmarshalCaddyfile parses
@@ -35,15 +32,7 @@ func (k *APIKey) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 //	}
 func (o *OAuth2) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	r := options.NewReader(d)
-	return parse(r, "oauth2", "no argument", o.check, options.Targets{
-		"client_id":     &o.ClientID,
-		"client_secret": &o.ClientSecret,
-		"token_url":     &o.TokenURL,
-		"scopes":        &o.Scopes,
-		"auth_style":    &o.AuthStyle,
-		"refresh_token": &o.RefreshToken,
-		"params":        paramsOf(r, &o.Params),
-	})
+	return parse(r, "oauth2", "no argument", o, options.Targets{"params": paramsOf(r, &o.Params)})
 }
 
 // UnmarshalCaddyfile parses
@@ -62,18 +51,7 @@ func (o *OAuth2) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 //	}
 func (o *OAuth2User) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	r := options.NewReader(d)
-	return parse(r, "oauth2_user", "no argument", o.check, options.Targets{
-		"client_id":         &o.ClientID,
-		"client_secret":     &o.ClientSecret,
-		"auth_style":        &o.AuthStyle,
-		"authorization_url": &o.AuthorizationURL,
-		"token_url":         &o.TokenURL,
-		"revocation_url":    &o.RevocationURL,
-		"issuer":            &o.Issuer,
-		"scopes":            &o.Scopes,
-		"params":            paramsOf(r, &o.Params),
-		"resource":          &o.Resource,
-	})
+	return parse(r, "oauth2_user", "no argument", o, options.Targets{"params": paramsOf(r, &o.Params)})
 }
 
 // paramsOf reads a parameter of requests.
@@ -119,7 +97,7 @@ func (h *Headers) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		r.Mark("headers." + name)
 		h.Headers[name] = value
 	}
-	return finish(r, h.check, nil)
+	return finish(r, h, nil)
 }
 
 // UnmarshalCaddyfile parses
@@ -132,31 +110,24 @@ func (h *Headers) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 //		signed   method,path,body|body
 //	}
 func (h *HMAC) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
-	return parse(options.NewReader(d), "hmac", "no argument", h.check, options.Targets{
-		"secret":   &h.Secret,
-		"header":   &h.Header,
-		"encoding": &h.Encoding,
-		"prefix":   &h.Prefix,
-		"signed":   &h.Signed,
-	})
+	return parse(options.NewReader(d), "hmac", "no argument", h, nil)
 }
 
-// parse reads the arguments and the block of a module, and checks its options.
-func parse(r *options.Reader, name, takes string, check func(*options.Checker), targets options.Targets, args ...any) error {
-	err := r.Args(name, takes, len(args), args...)
-	if err == nil {
-		err = r.Block(name, "", targets)
-	}
-	return finish(r, check, err)
+// checked is a module that checks its options.
+type checked interface{ check(c *options.Checker) }
+
+// parse reads the arguments and the block of a module, and checks its options. own are those that are not as [options.Reader.Of] reads them.
+func parse(r *options.Reader, name, takes string, block checked, own options.Targets, args ...any) error {
+	return finish(r, block, r.BlockWith(name, "", takes, len(args), block, own, args...))
 }
 
 // finish checks the options of a module, unless parsing its block failed with err.
-func finish(r *options.Reader, check func(*options.Checker), err error) error {
+func finish(r *options.Reader, block checked, err error) error {
 	c := new(options.Checker)
 	if err != nil {
 		return err
 	}
-	if check(c); c.Fault != nil {
+	if block.check(c); c.Fault != nil {
 		return r.At(c.Fault.Path, c.Fault)
 	}
 	return nil

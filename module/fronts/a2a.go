@@ -16,7 +16,7 @@ import (
 type A2A struct {
 	// The path of the endpoint for all skills; that of one skill is below it, such as `/a2a/acme.summarize`. The agent card
 	// is at `/.well-known/agent-card.json`, at the host and below each of these paths. Default: `/a2a`.
-	Path string `json:"path,omitempty"`
+	Path string `json:"path,omitempty" option:"-"`
 
 	// The public URL of the path, as clients see it, for the agent cards. Default: scheme and host of the request for the
 	// card, and the path. Set it if a proxy in front changes the host or the path. Example: `https://agents.example.com/a2a`.
@@ -89,35 +89,21 @@ func (a *A2A) path() string {
 	return strings.TrimSuffix(cmp.Or(a.Path, defaultA2APath), "/")
 }
 
-// read reads the option a2a.
-func (a *A2A) read(r *options.Reader) error {
-	if err := r.Args("a2a", "optionally a path", 0, &a.Path); err != nil {
-		return err
-	}
-	return r.Block("a2a", "a2a", options.Targets{
-		"url": &a.URL, "name": &a.Name, "description": &a.Description, "organization": &a.Organization,
-		"documentation": &a.Documentation, "icon": &a.Icon,
-		"versions":      &a.Versions,
-		"card":          &a.Card,
-		"sign":          block(r, &a.Sign, (*Sign).read),
-		"extended_card": &a.ExtendedCard,
-		"security": options.Repeatable(func() error {
-			r.Mark(options.Element("a2a.security", len(a.Security)))
-			scheme, err := card.ParseSecurityScheme(r.RemainingArgs())
-			if err != nil {
-				return r.WrapErr(err)
-			}
-			a.Security = append(a.Security, scheme)
-			return nil
-		}),
-		"default_skill": &a.DefaultSkill,
-		"reply_message": &a.ReplyMessage,
-		"cancel":        &a.Cancel,
-	})
+// Read reads the option a2a.
+func (a *A2A) Read(r *options.Reader) error {
+	return r.BlockWith("a2a", "a2a", "optionally a path", 0, a, options.Targets{"security": options.Repeatable(func() error {
+		r.Mark(options.Element("a2a.security", len(a.Security)))
+		scheme, err := card.ParseSecurityScheme(r.RemainingArgs())
+		if err != nil {
+			return r.WrapErr(err)
+		}
+		a.Security = append(a.Security, scheme)
+		return nil
+	})}, &a.Path)
 }
 
-// read reads the option sign.
-func (s *Sign) read(r *options.Reader) error {
+// Read reads the option sign.
+func (s *Sign) Read(r *options.Reader) error {
 	return r.Args("sign", "a PEM file and optionally a key id", 1, &s.File, &s.KeyID)
 }
 

@@ -25,12 +25,12 @@ type AgentSkills struct {
 // indexOfSkills is the path of the index below the host.
 const indexOfSkills = "/.well-known/agent-skills/index.json"
 
-// read reads the option agent_skills.
-func (a *AgentSkills) read(r *options.Reader) error {
+// Read reads the option agent_skills.
+func (a *AgentSkills) Read(r *options.Reader) error {
 	if err := r.NoArgs(); err != nil {
 		return err
 	}
-	return r.Block("agent_skills", "agent_skills", options.Targets{"url": &a.URL})
+	return r.Block("agent_skills", "agent_skills", r.Of(a, nil))
 }
 
 // check checks the options.

@@ -30,7 +30,7 @@ func effectiveOf(t *testing.T, lines string) effective {
 	t.Helper()
 	m := new(Mounts)
 	r := options.NewReader(caddyfile.NewTestDispenser("mounts {\n" + lines + "\n}"))
-	if err := r.Block("mounts", "", m.Targets(r)); err != nil {
+	if err := r.Block("mounts", "", r.Of(m, nil)); err != nil {
 		t.Fatalf("%s: %v", lines, err)
 	}
 	c := new(options.Checker)

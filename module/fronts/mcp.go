@@ -31,7 +31,7 @@ import (
 // MCP is the mount of MCP (Model Context Protocol).
 type MCP struct {
 	// The path of the endpoint. Default: `/mcp`.
-	Path string `json:"path,omitempty"`
+	Path string `json:"path,omitempty" option:"-"`
 
 	// The server's name for programs. Default: `skill-bridge`.
 	Name string `json:"name,omitempty"`
@@ -85,16 +85,9 @@ func (m *MCP) path() string {
 	return strings.TrimSuffix(cmp.Or(m.Path, defaultMCPPath), "/")
 }
 
-// read reads the option mcp.
-func (m *MCP) read(r *options.Reader) error {
-	if err := r.Args("mcp", "optionally a path", 0, &m.Path); err != nil {
-		return err
-	}
-	return r.Block("mcp", "mcp", options.Targets{
-		"name": &m.Name, "instructions": &m.Instructions,
-		"versions": &m.Versions, "task_after": &m.TaskAfter, "validate": &m.Validate, "catalog": &m.Catalog,
-		"origins": &m.Origins, "authorization_server": &m.AuthorizationServer, "scopes": &m.Scopes,
-	})
+// Read reads the option mcp.
+func (m *MCP) Read(r *options.Reader) error {
+	return r.BlockWith("mcp", "mcp", "optionally a path", 0, m, nil, &m.Path)
 }
 
 // check checks the options.

@@ -67,13 +67,13 @@ type Mounts struct {
 // RPC is the mount of the Skills Protocol.
 type RPC struct {
 	// The path of the endpoint. Default: `/rpc`.
-	Path string `json:"path,omitempty"`
+	Path string `json:"path,omitempty" option:"-"`
 }
 
 // Health are the probes of a site.
 type Health struct {
 	// The path below which `healthz` and `readyz` are. Default: `/`. Example: `/internal`.
-	Path string `json:"path,omitempty"`
+	Path string `json:"path,omitempty" option:"-"`
 }
 
 // Serves reports whether a request is for a probe.
@@ -128,33 +128,14 @@ func (m *Mounts) Elsewhere() *front.Elsewhere {
 	}
 }
 
-// Targets returns the options of the mounts.
-func (m *Mounts) Targets(r *options.Reader) options.Targets {
-	return options.Targets{
-		"rpc": block(r, &m.RPC, func(rpc *RPC, r *options.Reader) error { return readPath(r, "rpc", &rpc.Path) }),
-		"a2a": block(r, &m.A2A, (*A2A).read), "mcp": block(r, &m.MCP, (*MCP).read),
-		"wait":         &m.Wait,
-		"agent_skills": block(r, &m.AgentSkills, (*AgentSkills).read),
-		webhooksBlock:  block(r, &m.Webhooks, (*Webhooks).read),
-		"connect":      block(r, &m.Connect, (*consent.Config).Read),
-		"health":       block(r, &m.Health, func(h *Health, r *options.Reader) error { return readPath(r, "health", &h.Path) }),
-	}
+// Read reads the option rpc.
+func (r *RPC) Read(from *options.Reader) error {
+	return from.BlockWith("rpc", "rpc", "optionally a path", 0, r, nil, &r.Path)
 }
 
-// block returns the target of an option whose value has a block of options.
-func block[T any](r *options.Reader, value **T, read func(*T, *options.Reader) error) func() error {
-	return func() error {
-		*value = new(T)
-		return read(*value, r)
-	}
-}
-
-// readPath reads an option whose only value is a path.
-func readPath(r *options.Reader, name string, to *string) error {
-	if err := r.Args(name, "optionally a path", 0, to); err != nil {
-		return err
-	}
-	return r.Block(name, name, nil)
+// Read reads the option health.
+func (h *Health) Read(from *options.Reader) error {
+	return from.BlockWith("health", "health", "optionally a path", 0, h, nil, &h.Path)
 }
 
 // Check checks the options.

@@ -49,7 +49,7 @@ type Webhooks struct {
 	AllowPorts []int `json:"allow_ports,omitempty"`
 
 	// Allow all ports. (In the Caddyfile: `allow_ports any`.) Default: false.
-	AllowAnyPort bool `json:"allow_any_port,omitempty"`
+	AllowAnyPort bool `json:"allow_any_port,omitempty" option:"-"`
 }
 
 const (
@@ -64,17 +64,15 @@ const (
 	webhooksIdleTime    = 30 * time.Second
 )
 
-// read reads the option webhooks.
-func (w *Webhooks) read(r *options.Reader) error {
+// Read reads the option webhooks.
+func (w *Webhooks) Read(r *options.Reader) error {
 	if err := r.NoArgs(); err != nil {
 		return err
 	}
-	return r.Block(webhooksBlock, webhooksBlock, options.Targets{
-		"secrets":        &w.Secrets,
-		"allow_http":     &w.AllowHTTP,
+	return r.Block(webhooksBlock, webhooksBlock, r.Of(w, options.Targets{
 		"allow_networks": network.ReadNetworks(r, "webhooks.allow_networks", &w.AllowNetworks),
 		"allow_ports":    network.ReadPorts(r, "webhooks.allow_ports", &w.AllowPorts, &w.AllowAnyPort),
-	})
+	}))
 }
 
 // check checks the options.

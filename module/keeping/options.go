@@ -33,17 +33,17 @@ type Options struct {
 	SealKey string `json:"seal_key,omitempty"`
 
 	// The earlier value of `seal_key`: it opens what was made with it, and makes nothing. Default: none.
-	OldSealKey string `json:"old_seal_key,omitempty"`
+	OldSealKey string `json:"old_seal_key,omitempty" option:"-"`
 
 	// How long run tokens are valid, and runs with idempotency keys or call-backs and A2A tasks may take, and are kept after their ends,
 	// from `1m` to `90d`. In JSON, 0 means the default. Default: `24h`.
 	Keep caddy.Duration `json:"keep,omitempty"`
 
 	// How many runs with idempotency keys or call-backs, and A2A tasks, are kept. In JSON, 0 means the default. Default: 100000.
-	KeepRuns int `json:"keep_runs,omitempty"`
+	KeepRuns int `json:"keep_runs,omitempty" option:"-"`
 
 	// How many of these one principal may have. In JSON, 0 means the default. Default: a tenth of `keep_runs`.
-	KeepRunsPerPrincipal int `json:"keep_runs_per_principal,omitempty"`
+	KeepRunsPerPrincipal int `json:"keep_runs_per_principal,omitempty" option:"-"`
 
 	db    *store.DB
 	trial bool // the database is deleted when this process ends

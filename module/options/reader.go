@@ -4,10 +4,7 @@
 //
 //	func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 //		r := options.NewReader(d)
-//		if err := r.Block("cache", "cache", options.Targets{
-//			"max_size": &h.MaxSize,
-//			"ttl":      &h.TTL,
-//		}); err != nil {
+//		if err := r.Block("cache", "cache", r.Of(h, nil)); err != nil {
 //			return err
 //		}
 //		if fault := h.check(); fault != nil {
@@ -26,6 +23,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -77,6 +75,67 @@ type Repeatable func() error
 type Single struct {
 	Read  func() error
 	Again string
+}
+
+// The types of blocks may say themselves what is written there: the whole option, or the options of the block.
+type (
+	reads   interface{ Read(r *Reader) error }
+	targets interface{ Targets(r *Reader) Targets }
+)
+
+// Of returns the options that are the fields of a structure, by their names in JSON. As in [Targets], the type of a field says which values the option takes; a
+// pointer to a structure is a block, unless that has a method Read, which reads the option, or Targets. The fields of embedded structures are options, too. Fields of
+// other types, and those with the tag option:"-", which are arguments of other options, are none. own are further options, or are instead of these; nil: there is none.
+func (r *Reader) Of(block any, own Targets) Targets {
+	all := Targets{}
+	for field, value := range reflect.ValueOf(block).Elem().Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if !field.IsExported() || name == "-" || field.Tag.Get("option") == "-" {
+			continue
+		}
+		if field.Anonymous && name == "" {
+			maps.Copy(all, r.in(value.Addr().Interface()))
+			continue
+		}
+		switch to := value.Addr().Interface().(type) {
+		case *bool, *int, *int64, *caddy.Duration, **caddy.Duration, *[]string:
+			all[name] = to
+		default:
+			switch t := value.Type(); {
+			case t.Kind() == reflect.String:
+				all[name] = value.Addr().Convert(reflect.TypeFor[*string]()).Interface()
+			case t.Kind() == reflect.Pointer && t.Elem().Kind() == reflect.Struct:
+				made := func() any {
+					value.Set(reflect.New(t.Elem()))
+					return value.Interface()
+				}
+				all[name] = func() Targets { return r.in(made()) }
+				if t.Implements(reflect.TypeFor[reads]()) {
+					all[name] = func() error { return made().(reads).Read(r) }
+				}
+			}
+		}
+	}
+	maps.Copy(all, own)
+	maps.DeleteFunc(all, func(_ string, target any) bool { return target == nil })
+	return all
+}
+
+// BlockWith reads the arguments of an option, of which the first least are required, and its block, whose options are those of [Reader.Of]. takes describes the arguments in
+// errors, and path is that of the values in JSON.
+func (r *Reader) BlockWith(name, path, takes string, least int, block any, own Targets, args ...any) error {
+	if err := r.Args(name, takes, least, args...); err != nil {
+		return err
+	}
+	return r.Block(name, path, r.Of(block, own))
+}
+
+// in returns the options of a block.
+func (r *Reader) in(block any) Targets {
+	if own, ok := block.(targets); ok {
+		return own.Targets(r)
+	}
+	return r.Of(block, nil)
 }
 
 // Block reads a block, if there is one. Owner is the block's name in errors. Path is the

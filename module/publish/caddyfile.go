@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"net/url"
 	"path"
 	"slices"
@@ -65,15 +64,9 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if d.NextArg() {
 		return d.Errf("unexpected argument %q after %s: its options go into a block", d.Val(), directive)
 	}
-	targets := h.Options.Targets(r)
-	delete(targets, "seal_key") // nothing is sealed
-	maps.Copy(targets, options.Targets{
-		"url": &h.URL, "namespace": &h.Namespace, "skills": &h.Skills, "private_for": &h.PrivateFor, "async_after": &h.AsyncAfter, "timeout": &h.Timeout,
-		"path": &h.Path, "allow_http": &h.AllowHTTP, "allow_networks": network.ReadNetworks(r, "allow_networks", &h.AllowNetworks),
-		"provider": func() error {
-			h.Provider = new(Provider)
-			return r.Args("provider", "a name, and optionally a URL and a contact", 1, &h.Provider.Name, &h.Provider.URL, &h.Provider.Contact)
-		},
+	targets := r.Of(h, options.Targets{
+		"seal_key":       nil, // nothing is sealed
+		"allow_networks": network.ReadNetworks(r, "allow_networks", &h.AllowNetworks),
 		"openapi": options.Repeatable(func() error {
 			h.OpenAPI = append(h.OpenAPI, Document{})
 			return h.OpenAPI[len(h.OpenAPI)-1].read(r, options.Element("openapi", len(h.OpenAPI)-1))
@@ -89,15 +82,15 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return nil
 }
 
+// Read reads the option provider.
+func (p *Provider) Read(r *options.Reader) error {
+	return r.Args("provider", "a name, and optionally a URL and a contact", 1, &p.Name, &p.URL, &p.Contact)
+}
+
 // read reads the option openapi, whose values have a JSON path.
 func (d *Document) read(r *options.Reader, at string) error {
 	r.Mark(at)
-	if err := r.Args("openapi", "a file or a URL", 1, &d.Location); err != nil {
-		return err
-	}
-	return r.Block("openapi", at, options.Targets{
-		"include": &d.Include, "exclude": &d.Exclude,
-		"access": (*string)(&d.Access),
+	return r.BlockWith("openapi", at, "a file or a URL", 1, d, options.Targets{
 		"rename": options.Repeatable(func() error {
 			var operation, id string
 			if err := r.Args("rename", "an operation and the id of its skill", 2, &operation, &id); err != nil {
@@ -112,8 +105,7 @@ func (d *Document) read(r *options.Reader, at string) error {
 			d.Rename[operation] = id
 			return nil
 		}),
-		"output_schema": &d.OutputSchema,
-	})
+	}, &d.Location)
 }
 
 // check returns the first fault of a configuration that can be found without reading documents.

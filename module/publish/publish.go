@@ -95,7 +95,7 @@ type Provider struct {
 type Document struct {
 	// The document: a file, or a URL. It may refer to files in its folder and below, or to documents of its own origin. Files are looked at every 5
 	// seconds, URLs as often as their Cache-Control says, or every 5 minutes; a document that can't be read keeps the operations that were read before.
-	Location string `json:"location"`
+	Location string `json:"location" option:"-"`
 
 	// The operations to publish: operationIds, or methods with paths, such as `GET /pets/{petId}`. `*` stands for any text. Nothing else is published.
 	Include []string `json:"include"`

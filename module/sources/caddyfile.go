@@ -43,46 +43,30 @@ func (p parser) source(option, block, what, path string, targets options.Targets
 func (p parser) provider(to *Sources) error {
 	v, path := new(Provider), options.Element("providers", len(to.Providers))
 	to.Providers = append(to.Providers, v)
-	return p.source("provider", "provider", "an origin, such as https://skills.example.com", path, options.Targets{
-		"namespace": &v.Namespace,
-		"alias": options.Repeatable(func() error {
-			return p.alias(&v.Aliases, path)
-		}),
-		"trust": &v.Trust,
+	return p.source("provider", "provider", "an origin, such as https://skills.example.com", path, p.Of(v, options.Targets{
+		"alias": options.Repeatable(func() error { return p.alias(&v.Aliases, path) }),
 		"credentials": options.Single{
 			Read:  p.credentials(&v.CredentialsRaw),
 			Again: "a provider has one kind; for a skill that needs another, write beside the provider skill <name> <descriptor-url> { credentials ... }",
 		},
 		"discovery_credentials": p.credentials(&v.DiscoveryCredentialsRaw),
-		"capability_types":      &v.CapabilityTypes,
-		"require_principal":     &v.RequirePrincipal,
-		"on_change":             &v.OnChange,
 		"transport":             network.ReadTransport(p.Reader, &v.TransportRaw),
-	}, &v.Origin)
+	}), &v.Origin)
 }
 
 func (p parser) skill(to *Sources) error {
 	v, path := new(Skill), options.Element("skills", len(to.Skills))
 	to.Skills = append(to.Skills, v)
-	return p.source("skill", "skill", "a name and the URL of a descriptor", path, options.Targets{
-		"trust":             &v.Trust,
-		"credentials":       p.credentials(&v.CredentialsRaw),
-		"require_principal": &v.RequirePrincipal,
-		"on_change":         &v.OnChange,
-		"transport":         network.ReadTransport(p.Reader, &v.TransportRaw),
-	}, &v.Name, &v.URL)
+	return p.source("skill", "skill", "a name and the URL of a descriptor", path, p.Of(v, options.Targets{
+		"credentials": p.credentials(&v.CredentialsRaw),
+		"transport":   network.ReadTransport(p.Reader, &v.TransportRaw),
+	}), &v.Name, &v.URL)
 }
 
 func (p parser) registry(to *Sources) error {
 	v, path := new(Registry), options.Element("registries", len(to.Registries))
 	to.Registries = append(to.Registries, v)
-	return p.source("registry", "registry", "a URL", path, options.Targets{
-		"namespace":             &v.Namespace,
-		"capability_types":      &v.CapabilityTypes,
-		"discovery_credentials": p.credentials(&v.DiscoveryCredentialsRaw),
-		"require_principal":     &v.RequirePrincipal,
-		"on_change":             &v.OnChange,
-	}, &v.URL)
+	return p.source("registry", "registry", "a URL", path, p.Of(v, options.Targets{"discovery_credentials": p.credentials(&v.DiscoveryCredentialsRaw)}), &v.URL)
 }
 
 // credentials parses a credentials module.

@@ -11,7 +11,7 @@ type Provider struct {
 	// port, without a path. `http` needs `allow_http`; secrets are sent over plain HTTP
 	// only to a provider whose origin is written with `http://`. Required.
 	// Example: `https://skills.example.com`.
-	Origin string `json:"origin"`
+	Origin string `json:"origin" option:"-"`
 
 	// The first part of the names of the provider's skills, and the provider's name in
 	// the log. Letters, digits, `.`, `-` and `_`; unique within the handler.
@@ -85,11 +85,11 @@ type Skill struct {
 	// What agents call the skill; it has no other name. No spaces, no control
 	// characters, at most 256 bytes; unique among the names and namespaces within
 	// the handler. Required. Example: `translate`.
-	Name string `json:"name"`
+	Name string `json:"name" option:"-"`
 
 	// The URL of its descriptor. `http` needs `allow_http`. Required.
 	// Example: `https://example.com/skills/translate.json`.
-	URL string `json:"url"`
+	URL string `json:"url" option:"-"`
 
 	// Further hosts that may receive the secrets configured here, as in a provider. The
 	// descriptor's own host may always receive them. Default: none.
@@ -119,7 +119,7 @@ type Skill struct {
 type Registry struct {
 	// The base URL, to which `/skills` is appended. `http` needs `allow_http`. Required.
 	// Example: `https://registry.example.org/v1`.
-	URL string `json:"url"`
+	URL string `json:"url" option:"-"`
 
 	// The first part of the names of the registry's skills, as in a provider.
 	// Default: the host name in lower case.

@@ -14,7 +14,7 @@ import (
 type Site struct {
 	// Where the site is: scheme, host and, if it is not the scheme's default, port, without a
 	// path. `http` needs `allow_http`. Required. Example: `https://docs.example.com`.
-	Origin string `json:"origin"`
+	Origin string `json:"origin" option:"-"`
 
 	// The first part of the names of the site's skills, as in a provider.
 	// Default: the host name in lower case. Example: `docs`.
@@ -62,16 +62,11 @@ func (p parser) site(to *Sources) error {
 	v, path := new(Site), options.Element("sites", len(to.Sites))
 	to.Sites = append(to.Sites, v)
 	what := "the origin of a site, such as https://docs.example.com, or nothing to serve the skills of this bridge"
-	return p.source("agent_skills", "agent_skills <origin>", what, path, options.Targets{
-		"namespace": &v.Namespace,
-		"alias": options.Repeatable(func() error {
-			return p.alias(&v.Aliases, path)
-		}),
-		"trust":                 &v.Trust,
+	return p.source("agent_skills", "agent_skills <origin>", what, path, p.Of(v, options.Targets{
+		"alias":                 options.Repeatable(func() error { return p.alias(&v.Aliases, path) }),
 		"discovery_credentials": p.credentials(&v.DiscoveryCredentialsRaw),
-		"require_principal":     &v.RequirePrincipal,
 		"transport":             network.ReadTransport(p.Reader, &v.TransportRaw),
-	}, &v.Origin)
+	}), &v.Origin)
 }
 
 // alias reads the option alias of a source.

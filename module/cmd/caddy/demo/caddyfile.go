@@ -32,13 +32,11 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if err := r.NoArgs(); err != nil {
 		return err
 	}
-	if err := r.Block(directive, "", options.Targets{
-		"api_key": &h.APIKey,
+	if err := r.Block(directive, "", r.Of(h, options.Targets{
 		"client": func() error {
 			return r.Args("client", "an id and a secret", 2, &h.Client.ID, &h.Client.Secret)
 		},
-		"run_time": &h.RunTime,
-	}); err != nil {
+	})); err != nil {
 		return err
 	}
 	return r.At("run_time", h.checkRunTime())

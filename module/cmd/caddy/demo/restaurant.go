@@ -65,11 +65,9 @@ func (h *Restaurant) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if err := r.NoArgs(); err != nil {
 		return err
 	}
-	return r.Block(restaurantDirective, "", options.Targets{
-		"origin":   &h.Origin,
-		"client":   func() error { return r.Args("client", "an id and a secret", 2, &h.Client.ID, &h.Client.Secret) },
-		"redirect": &h.Redirect,
-	})
+	return r.Block(restaurantDirective, "", r.Of(h, options.Targets{
+		"client": func() error { return r.Args("client", "an id and a secret", 2, &h.Client.ID, &h.Client.Secret) },
+	}))
 }
 
 // guests are those who have accounts at the restaurant, with one password.
