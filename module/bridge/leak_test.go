@@ -126,7 +126,7 @@ func TestNothingOutlivesItsConfiguration(t *testing.T) {
 		t.Errorf("after the last configuration, %d caches are left", n)
 	}
 	testbed.Eventually(t, time.Minute, gone(second), "nothing refers to the second configuration's handler")
-	const reserved = 1 // the socket that reserves Caddy's port until the end of the test
+	const reserved = 2 // the sockets that reserve Caddy's port until the end of the test
 	testbed.Eventually(t, time.Minute, func() bool { return testbed.OpenFiles(t) <= files+reserved+openByProviders(p, q) }, "no file is left open")
 	testbed.Eventually(t, time.Minute, func() bool { return openByProviders(p, q) == 0 }, "no connection to a provider is left open")
 }
