@@ -53,13 +53,13 @@ func (b *Budgets) Of(host string) *Budget {
 	if found := b.budgets[host]; found != nil {
 		return found
 	}
-	if len(b.budgets) >= b.sweepAt { // a new budget is equal to one that is full, which runs that go on for long may still use
-		maps.DeleteFunc(b.budgets, func(_ string, budget *Budget) bool { return budget.isFull() })
+	if len(b.budgets) >= b.sweepAt { // a new budget is equal to one that is full
+		maps.DeleteFunc(b.budgets, func(_ string, budget *Budget) bool { return budget.drop() })
 		b.sweepAt = max(firstSweep, 2*len(b.budgets))
 	}
 	now := time.Now()
 	made := &Budget{
-		all: b, turns: share.NewRate(now, b.each, b.burst), last: share.NewRate(now, b.each, b.burst),
+		all: b, host: host, turns: share.NewRate(now, b.each, b.burst), last: share.NewRate(now, b.each, b.burst),
 		vain: share.NewRate(now, b.vainEach, b.vainBurst),
 	}
 	made.open.Store(true)
@@ -79,33 +79,48 @@ func (b *Budgets) Of(host string) *Budget {
 // 64th, and doubled again for each ten seconds without such an answer.
 type Budget struct {
 	all   *Budgets
+	host  string
 	turns *share.Rate
 	vain  *share.Rate // each poll takes a token of it, too, and one that finds the end of a run gives more back
 	last  *share.Rate // of polls that left the queue because their turn did not come in time
 	open  atomic.Bool // it is idle and in use, so that a poll may be made without the lock
 
-	mu     sync.Mutex          // locked after all.mu, if both are
-	slowed time.Time           // when the rate last changed; zero: never
-	queue  share.Heap[*waiter] // by the likely ends of the runs
-	head   *waiter             // first in the queue when it was last notified; it wakes when the next poll may be made
-	order  uint64
+	mu      sync.Mutex          // locked after all.mu, if both are
+	dropped bool                // Of returns another one now
+	slowed  time.Time           // when the rate last changed; zero: never
+	queue   share.Heap[*waiter] // by the likely ends of the runs
+	head    *waiter             // first in the queue when it was last notified; it wakes when the next poll may be made
+	order   uint64
+}
+
+// lock locks the budget of the host, which it returns: b may have been dropped and replaced.
+func (b *Budget) lock() *Budget {
+	for {
+		b.mu.Lock()
+		if !b.dropped {
+			return b
+		}
+		b.mu.Unlock()
+		b = b.all.Of(b.host)
+	}
 }
 
 // isIdle reports whether nothing waits, and the rate is the full one.
 func (b *Budget) isIdle() bool { return b.queue.Len() == 0 && b.turns.Interval() == b.all.each }
 
 func (b *Budget) unlock() {
-	b.open.Store(b.isIdle())
+	b.open.Store(b.isIdle() && !b.dropped)
 	b.mu.Unlock()
 }
 
-// isFull reports whether the budget is equal to a new one.
-func (b *Budget) isFull() bool {
+// drop drops the budget if it is equal to a new one. It reports whether it is.
+func (b *Budget) drop() bool {
 	b.mu.Lock()
 	defer b.unlock()
 	now := time.Now()
 	b.recover(now) // also that of a host which is never polled again
-	return b.isIdle() && b.turns.Rest(now) <= 0 && b.vain.Rest(now) <= 0
+	b.dropped = b.isIdle() && b.turns.Rest(now) <= 0 && b.vain.Rest(now) <= 0
+	return b.dropped
 }
 
 // wait waits for the turn of a poll until the context ends, or until the given time if it is
@@ -121,7 +136,7 @@ func (b *Budget) wait(ctx context.Context, likely time.Time, most time.Duration,
 	if b.open.Load() && b.take(now) {
 		return ctx.Err() == nil
 	}
-	b.mu.Lock()
+	b = b.lock()
 	defer b.unlock()
 	b.serve(now)
 	if b.queue.Len() == 0 && b.take(now) {
@@ -176,7 +191,7 @@ func (b *Budget) found() {
 	}
 	b.vain.Give(earned)
 	if !b.open.Load() { // polls may wait
-		b.mu.Lock()
+		b = b.lock()
 		defer b.unlock()
 		b.serve(time.Now())
 	}
@@ -194,7 +209,7 @@ func (b *Budget) slow() {
 	if b == nil {
 		return
 	}
-	b.mu.Lock()
+	b = b.lock()
 	defer b.unlock()
 	now := time.Now()
 	b.recover(now)

@@ -256,6 +256,34 @@ func TestSlowedBudgetsAreBounded(t *testing.T) {
 	})
 }
 
+// A run whose budget was dropped and replaced uses the new one.
+func TestDroppedBudgetsAreNotSpent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		budgets := polling.NewBudgets(10, 3)
+		early := budgets.Of("acme")
+		for n := range 2000 {
+			budgets.Of(fmt.Sprint("host-", n)).Wait(t.Context(), time.Now(), 0, time.Time{})
+			time.Sleep(second)
+		}
+		later := budgets.Of("acme")
+		if later == early {
+			t.Fatal("no budget was dropped: this test sees nothing")
+		}
+		for i, want := range []time.Duration{0, 0, 0, 100 * ms, 100 * ms, 100 * ms} {
+			start := time.Now()
+			if []*polling.Budget{early, later}[i%2].Wait(t.Context(), start, second, time.Time{}); (time.Since(start) - want).Abs() > 10*time.Microsecond {
+				t.Errorf("poll %d is held for %v, want %v", i+1, time.Since(start), want)
+			}
+		}
+		for i, want := range []bool{true, true, true, false} { // the turns that come at once
+			if got := []*polling.Budget{early, later}[i%2].Wait(t.Context(), time.Now(), -second, time.Time{}); got != want {
+				t.Errorf("poll %d that can't wait: %v", i+1, got)
+			}
+		}
+	})
+}
+
 // Concurrent polls never exceed the rate.
 func TestBudgetIsSafe(t *testing.T) {
 	t.Parallel()
