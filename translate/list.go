@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/panics"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
@@ -152,7 +153,7 @@ func (l *listing) read(read func(context.Context, *catalog.Section) *run.Failure
 			l.Unavailable = append(l.Unavailable, catalog.Unavailable{Namespace: s.Namespace, Failure: failure})
 		}
 	}
-	var wg sync.WaitGroup
+	var group panics.Group
 	for _, s := range x.bridge.catalog.Sections() {
 		if !l.wants(s) || !s.Knows(role) {
 			continue
@@ -169,7 +170,7 @@ func (l *listing) read(read func(context.Context, *catalog.Section) *run.Failure
 			failure := read(x.ctx, s)
 			note(s, failure, failure == nil)
 		default:
-			wg.Go(func() {
+			group.Go(func() {
 				failure, known := l.readSource(s, func(ctx context.Context) (failure *run.Failure) {
 					s.Stalls.Index(ctx, func(ctx context.Context) { failure = read(ctx, s) })
 					return failure
@@ -178,7 +179,7 @@ func (l *listing) read(read func(context.Context, *catalog.Section) *run.Failure
 			})
 		}
 	}
-	wg.Wait()
+	group.Wait()
 	l.sourcesRead()
 }
 
@@ -244,9 +245,9 @@ func (l *listing) describe(most int64) map[*catalog.Entry]*run.Failure {
 	}
 	failed := map[*catalog.Entry]*run.Failure{}
 	var mu sync.Mutex
-	var wg sync.WaitGroup
+	var group panics.Group
 	for s, own := range bySource {
-		wg.Go(func() {
+		group.Go(func() {
 			var failures []*run.Failure
 			exceeded := x.within(x.ctx, s, func(ctx context.Context) {
 				failures = catalog.ReadDescriptors(ctx, own, most/int64(len(l.Skills))*int64(len(own)))
@@ -260,7 +261,7 @@ func (l *listing) describe(most int64) map[*catalog.Entry]*run.Failure {
 			}
 		})
 	}
-	wg.Wait()
+	group.Wait()
 	return failed
 }
 

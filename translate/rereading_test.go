@@ -2,6 +2,7 @@ package translate_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -12,7 +13,9 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/providertest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/inspection"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/panics"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
@@ -137,4 +140,22 @@ func TestRereadingPanics(t *testing.T) {
 			t.Errorf("counted %d times, read %d and %d times, logged %v", counted, before, p.Count(route), observer.notices)
 		}
 	})
+}
+
+// TestReadingPanics: a panic in one of the goroutines that read for a call is one of the call, whose server reports it.
+func TestReadingPanics(t *testing.T) {
+	for about, read := range map[string]func(*translate.Bridge){
+		"list":       func(b *translate.Bridge) { b.List(t.Context(), translate.Query{}) },
+		"name":       func(b *translate.Bridge) { _, _ = b.Find(t.Context(), "one", "") },
+		"inspection": func(b *translate.Bridge) { inspection.Of(t.Context(), b.Catalog()) },
+	} {
+		p := providertest.New()
+		p.Publish(providertest.Skill("acme/one", nil))
+		b := newBridge(t, p.Source(t, "acme"))
+		catalog.OnCount(t.Context(), b.Catalog(), func(context.Context, int) { panic("a bug") })
+		bug := panics.Recovered(func() { read(b) })
+		if p, ok := errors.AsType[*panics.Panic](bug); !ok || p.Value != "a bug" {
+			t.Errorf("%s: %v", about, bug)
+		}
+	}
 }

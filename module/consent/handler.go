@@ -7,12 +7,12 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/panics"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
@@ -156,11 +156,11 @@ func (v *visit) list() {
 		v.unknown()
 		return
 	}
-	var wg sync.WaitGroup
+	var group panics.Group
 	for _, s := range v.page.Sources {
-		wg.Go(func() { v.look(s, strings.Fields(v.r.URL.Query().Get("scopes"))) })
+		group.Go(func() { v.look(s, strings.Fields(v.r.URL.Query().Get("scopes"))) })
 	}
-	wg.Wait()
+	group.Wait()
 	v.show(http.StatusOK)
 }
 

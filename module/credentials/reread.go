@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/panics"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 )
 
@@ -87,13 +88,15 @@ func (v *rereadable[T]) reread(ctx context.Context) {
 		return
 	}
 	read := func() (any, error) {
-		if v.due() { // another call may have read them
-			v.replace()
-		}
-		return nil, nil //nolint:nilnil // nobody looks at it
+		return nil, panics.Recovered(func() {
+			if v.due() { // another call may have read them
+				v.replace()
+			}
+		})
 	}
 	select {
-	case <-v.reads.DoChan("", read):
+	case made := <-v.reads.DoChan("", read):
+		panics.Raise(made.Err)
 	case <-ctx.Done():
 	}
 }

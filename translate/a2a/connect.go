@@ -3,13 +3,12 @@ package a2a
 import (
 	"context"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/panics"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
@@ -22,7 +21,7 @@ const mostGoOn = 16
 // Granted goes on with the tasks of a principal whose user has connected an account.
 func (f *Front) Granted(ctx context.Context, principal string) {
 	q := &ledger.LabelQuery{Owner: f.Owner(principal), State: uint8(task.AuthRequired), Limit: maxWaiting, Bytes: maxPage}
-	var group errgroup.Group
+	var group panics.Group
 	group.SetLimit(mostGoOn)
 	for more := true; more; {
 		page, err := f.Ledger.Labelled(ctx, q)
@@ -30,22 +29,26 @@ func (f *Front) Granted(ctx context.Context, principal string) {
 			break
 		}
 		for _, e := range page.Entries {
-			group.Go(func() error {
+			group.Go(func() {
 				if t, err := task.FromEntry(e, nil); err == nil && f.isConnected(ctx, t) {
 					f.goOn(ctx, t)
 				}
-				return nil
 			})
 		}
 		more, q.After, q.AfterID = page.More, page.NextAt, page.NextID
 	}
-	_ = group.Wait() // there are no errors
+	group.Wait()
 }
 
 // look goes on with a task in the background if it waits for an account that is connected.
 func (f *Front) look(ctx context.Context, t *task.Task) {
 	if f.isConnected(ctx, t) {
-		go f.goOn(context.WithoutCancel(ctx), t)
+		ctx = context.WithoutCancel(ctx)
+		go func() {
+			if bug := panics.Recovered(func() { f.goOn(ctx, t) }); bug != nil {
+				f.Panicked(ctx, bug, nil)
+			}
+		}()
 	}
 }
 

@@ -7,10 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/panics"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
@@ -73,15 +72,12 @@ func (l *listing) read(ctx context.Context) {
 		l.add(ctx, first.Skills, new(int))
 		return
 	}
-	var reads errgroup.Group
+	var reads panics.Group
 	reads.SetLimit(sourcesAtOnce)
 	for _, p := range portionsOf(l.list(ctx, translate.Query{}).Skills) {
-		reads.Go(func() error {
-			l.readPortion(ctx, p)
-			return nil
-		})
+		reads.Go(func() { l.readPortion(ctx, p) })
 	}
-	_ = reads.Wait() // there are no errors
+	reads.Wait()
 	if ctx.Err() != nil {
 		l.fresh = time.Time{}
 	}
@@ -186,22 +182,22 @@ func (s *Site) noteLeftOut(ctx context.Context, left map[string]int) {
 	}
 }
 
-// share is what one source has of the texts of a list.
-type share struct {
+// sourceTexts is what one source has of the texts of a list.
+type sourceTexts struct {
 	contents []*content // that have had no turn
 	size     int        // of the texts, in bytes
 }
 
 // sharesOf returns the shares of the sources, in the order of their first skills.
-func sharesOf(skills []listed) (shares []*share) {
-	bySource := map[string]*share{}
+func sharesOf(skills []listed) (shares []*sourceTexts) {
+	bySource := map[string]*sourceTexts{}
 	for _, s := range skills {
 		if s.content == nil {
 			continue
 		}
 		of := bySource[s.source]
 		if of == nil {
-			of = new(share)
+			of = new(sourceTexts)
 			bySource[s.source] = of
 			shares = append(shares, of)
 		}
@@ -215,10 +211,10 @@ func sharesOf(skills []listed) (shares []*share) {
 func (s *Site) fill(v *view, skills []listed) {
 	contents, size := make([]*content, 0, len(skills)), 0
 	for shares := sharesOf(skills); len(shares) > 0 && len(contents) < maxSkills; {
-		of := slices.MinFunc(shares, func(a, b *share) int { return cmp.Compare(a.size, b.size) })
+		of := slices.MinFunc(shares, func(a, b *sourceTexts) int { return cmp.Compare(a.size, b.size) })
 		c := of.contents[0]
 		if of.contents = of.contents[1:]; len(of.contents) == 0 {
-			shares = slices.DeleteFunc(shares, func(other *share) bool { return other == of })
+			shares = slices.DeleteFunc(shares, func(other *sourceTexts) bool { return other == of })
 		}
 		if size += c.size(); size > maxSize {
 			break

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/panics"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
@@ -27,11 +28,11 @@ func (c *Catalog) loadAll(ctx context.Context, wanted func(*Section) bool) []loa
 			results = append(results, loaded{section: s})
 		}
 	}
-	var wg sync.WaitGroup
+	var group panics.Group
 	for i := range results {
-		wg.Go(func() { results[i].table, results[i].err = c.load(ctx, results[i].section) })
+		group.Go(func() { results[i].table, results[i].err = c.load(ctx, results[i].section) })
 	}
-	wg.Wait()
+	group.Wait()
 	return results
 }
 

@@ -1,11 +1,14 @@
 package front
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"time"
 
 	"golang.org/x/sync/singleflight"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/panics"
 )
 
 // IsRead reports whether a request reads a document. Those with other methods are answered: with what browsers ask before they read a
@@ -31,15 +34,17 @@ func IsRead(w http.ResponseWriter, r *http.Request, refusal string) bool {
 // Shared returns what a function reads once for all that ask for a key at a time, also if they do not wait for it. The reading has a time;
 // a caller waits until its context ends or its patience, and then gets an error.
 func Shared[T any](ctx context.Context, flights *singleflight.Group, key string, reading, patience time.Duration, read func(context.Context) (T, error)) (T, error) {
-	flight := flights.DoChan(key, func() (any, error) {
+	flight := flights.DoChan(key, func() (value any, err error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reading)
 		defer cancel()
-		return read(ctx)
+		bug := panics.Recovered(func() { value, err = read(ctx) })
+		return value, cmp.Or(bug, err)
 	})
 	waiting, cancel := context.WithTimeout(ctx, patience) // ctx is that of the reading, too
 	defer cancel()
 	select {
 	case made := <-flight:
+		panics.Raise(made.Err)
 		value, _ := made.Val.(T)
 		return value, made.Err
 	case <-waiting.Done():

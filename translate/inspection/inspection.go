@@ -3,12 +3,10 @@ package inspection
 
 import (
 	"context"
-	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/panics"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
@@ -65,11 +63,11 @@ const (
 func Of(ctx context.Context, c *catalog.Catalog) []Source {
 	sections := c.Sections()
 	list := make([]Source, len(sections))
-	var wg sync.WaitGroup
+	var group panics.Group
 	for i, s := range sections {
-		wg.Go(func() { list[i] = inspectSource(ctx, c, s) })
+		group.Go(func() { list[i] = inspectSource(ctx, c, s) })
 	}
-	wg.Wait()
+	group.Wait()
 	used := map[string]bool{}
 	for i := range list {
 		for j := range list[i].Skills {
@@ -78,14 +76,14 @@ func Of(ctx context.Context, c *catalog.Catalog) []Source {
 	}
 	for i, s := range sections {
 		if list[i].Unused = list[i].Credentials && !used[s.Namespace]; list[i].Unused {
-			wg.Go(func() {
+			group.Go(func() {
 				reading, cancel := context.WithTimeout(ctx, timeout)
 				defer cancel()
 				list[i].TokenTried, list[i].TokenFailure = s.Client.RehearseToken(reading)
 			})
 		}
 	}
-	wg.Wait()
+	group.Wait()
 	for _, l := range c.LeftOut(ctx) {
 		for i := range list {
 			if list[i].Namespace == l.Namespace {
@@ -106,15 +104,12 @@ func inspectSource(ctx context.Context, c *catalog.Catalog, s *catalog.Section) 
 		return source
 	}
 	source.Skills = make([]Skill, len(listed))
-	var g errgroup.Group
-	g.SetLimit(inspectedAtOnce)
+	var group panics.Group
+	group.SetLimit(inspectedAtOnce)
 	for i, l := range listed {
-		g.Go(func() error {
-			source.Skills[i] = inspectSkill(ctx, c, l)
-			return nil
-		})
+		group.Go(func() { source.Skills[i] = inspectSkill(ctx, c, l) })
 	}
-	_ = g.Wait() // there are no errors
+	group.Wait()
 	return source
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/wire"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/panics"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
@@ -151,17 +152,18 @@ func (r *request) progressStream() *jsonrpc.Stream {
 func (p *progress) watch(execution translate.Execution) run.Run {
 	states, left := make(chan run.Run), make(chan struct{})
 	defer close(left) // also after a panic of notify, so that the goroutine ends
-	var panicked any
+	var bug error
 	go func() {
 		defer close(states)
-		defer func() { panicked = recover() }()
-		for state := range execution.Watch() {
-			select {
-			case states <- state:
-			case <-left:
-				return
+		bug = panics.Recovered(func() {
+			for state := range execution.Watch() {
+				select {
+				case states <- state:
+				case <-left:
+					return
+				}
 			}
-		}
+		})
 	}()
 	tick := time.NewTicker(progressEvery)
 	defer tick.Stop()
@@ -171,9 +173,7 @@ func (p *progress) watch(execution translate.Execution) run.Run {
 		select {
 		case state, more := <-states:
 			if !more {
-				if panicked != nil {
-					panic(panicked) // of the goroutine that answers, which reports it
-				}
+				panics.Raise(bug)
 				return newest
 			}
 			if newest = state; state.GoesOn() && state.State > told { // a poll may say again what was told

@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/panics"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/share"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
@@ -132,11 +133,10 @@ type subscribedTask struct {
 func ownTasks(named []string, open func(id string) (run.Ref, error)) []subscribedTask {
 	var opened [mostNamed]struct {
 		subscribedTask
-		err      error
-		panicked any
+		err error
 	}
 	of := make(map[string]bool, min(len(named), mostNamed))
-	var group sync.WaitGroup
+	var group panics.Group
 	for _, id := range named {
 		if len(of) == mostNamed {
 			break
@@ -146,17 +146,11 @@ func ownTasks(named []string, open func(id string) (run.Ref, error)) []subscribe
 		}
 		o := &opened[len(of)]
 		of[id], o.id = true, id
-		group.Go(func() {
-			defer func() { o.panicked = recover() }()
-			o.ref, o.err = open(id)
-		})
+		group.Go(func() { o.ref, o.err = open(id) })
 	}
 	group.Wait()
 	var own []subscribedTask
 	for i := range len(of) {
-		if value := opened[i].panicked; value != nil {
-			panic(value) // of the goroutine that answers, which reports it
-		}
 		if opened[i].err == nil && len(own) < mostTasks {
 			own = append(own, opened[i].subscribedTask)
 		}

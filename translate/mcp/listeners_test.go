@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -9,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/panics"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 )
@@ -100,10 +102,8 @@ func TestOwnTasks(t *testing.T) {
 
 // A panic is one of the goroutine that answers.
 func TestOwnTasksPanic(t *testing.T) {
-	defer func() {
-		if recover() != "open" {
-			t.Error("it does not panic")
-		}
-	}()
-	ownTasks([]string{"a"}, func(string) (run.Ref, error) { panic("open") })
+	bug := panics.Recovered(func() { ownTasks([]string{"a"}, func(string) (run.Ref, error) { panic("open") }) })
+	if p, ok := errors.AsType[*panics.Panic](bug); !ok || p.Value != "open" {
+		t.Errorf("%v", bug)
+	}
 }

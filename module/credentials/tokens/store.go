@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/singleflight"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/panics"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
@@ -222,17 +222,14 @@ func (s *Store) fetch(key Key, g *grant, f Fetch) <-chan singleflight.Result {
 	})
 }
 
-// recovering calls f and turns a panic, for example in a storage module, into an error. Nothing else
-// recovers in this goroutine.
+// recovering calls f and turns a panic, for example in a storage module, into an error.
 func recovering(ctx context.Context, f Fetch, newest Refresh) (granted Granted, err *run.Failure) {
-	defer func() {
-		if value := recover(); value != nil {
-			granted = Granted{Refresh: newest}
-			err = Failed(run.Internal, run.Bridge, "Fetching a token failed because of a bug in the bridge.")
-			err.Cause = fmt.Errorf("panic: %v\n%s", value, debug.Stack())
-		}
-	}()
-	return f(ctx, newest)
+	if bug := panics.Recovered(func() { granted, err = f(ctx, newest) }); bug != nil {
+		granted = Granted{Refresh: newest}
+		err = Failed(run.Internal, run.Bridge, "Fetching a token failed because of a bug in the bridge.")
+		err.Cause = bug
+	}
+	return granted, err
 }
 
 // finish records the result of a fetch. The caller holds the lock.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/sample"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/panics"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/changes"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
@@ -503,5 +504,21 @@ func TestApprovedAtTheSameTime(t *testing.T) {
 	other.uses(next, second, false)
 	if r, err := store.Get(context.Background(), changes.InUse, "acme/forecast"); err != nil || len(r.Digests) != 2 {
 		t.Errorf("%v %+v", err, r)
+	}
+}
+
+// buggy is a store whose records can't be read because of a bug.
+type buggy struct{ changes.Store }
+
+func (buggy) Get(context.Context, changes.Kind, string) (*changes.Record, error) { panic("a bug") }
+
+// TestStorePanics: a panic of a reading of records is one of the list that waits for them.
+func TestStorePanics(t *testing.T) {
+	store := newMemory()
+	newInstance(t, changes.Config{Store: store}).uses(read(t), "Tells the weather.", false)
+	g := newInstance(t, changes.Config{Store: buggy{store}})
+	bug := panics.Recovered(func() { _ = g.Learn(t.Context(), "a list") })
+	if p, ok := errors.AsType[*panics.Panic](bug); !ok || p.Value != "a bug" {
+		t.Errorf("%v", bug)
 	}
 }

@@ -1,6 +1,7 @@
 package changes
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"reflect"
@@ -10,8 +11,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"golang.org/x/sync/errgroup"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/panics"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 )
@@ -78,7 +79,8 @@ func (g *Guard) readRecords(ctx context.Context) error {
 		return err
 	}
 	var mu sync.Mutex
-	var group errgroup.Group
+	var failed error
+	var group panics.Group
 	group.SetLimit(recordsAtOnce)
 	for _, name := range names {
 		mu.Lock()
@@ -87,19 +89,20 @@ func (g *Guard) readRecords(ctx context.Context) error {
 		if known {
 			continue
 		}
-		group.Go(func() error {
+		group.Go(func() {
 			r, err := g.config.Store.Get(ctx, InUse, name)
-			if err != nil || r == nil {
-				return err
+			known := err == nil && r != nil
+			if known {
+				g.words.add(g.key(r.SkillID), wordsOf(r), r)
 			}
-			g.words.add(g.key(r.SkillID), wordsOf(r), r)
 			mu.Lock()
 			defer mu.Unlock()
-			g.words.names[name] = true
-			return nil
+			failed = cmp.Or(failed, err)
+			g.words.names[name] = known
 		})
 	}
-	return group.Wait()
+	group.Wait()
+	return failed
 }
 
 // Words implements [discovery.Guard].

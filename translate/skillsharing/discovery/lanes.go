@@ -7,11 +7,10 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/panics"
 )
 
 // Lane is what the descriptors of a publisher at one host have in common: they are likely to be readable, or slow, together. The zero Lane is that
@@ -66,7 +65,7 @@ func (s *Stalls) Read(ctx context.Context, lanes map[int]Lane, read func(ctx con
 	if s.many() {
 		usual = briefPatience
 	}
-	var group sync.WaitGroup
+	var group panics.Group
 	for l, own := range documents {
 		patience := s.patience(l, usual, leastPatience)
 		if slices.Sort(own); patience == leastPatience { // those that came first have stalled
@@ -92,17 +91,16 @@ func readLane(ctx context.Context, documents []int, most int, patience time.Dura
 	timer := time.AfterFunc(patience, func() { giveUp(context.DeadlineExceeded) })
 	defer timer.Stop()
 	var stalled atomic.Bool
-	var group errgroup.Group
+	var group panics.Group
 	group.SetLimit(most)
 	for _, i := range documents {
-		group.Go(func() error {
+		group.Go(func() {
 			if read(ctx, i) {
 				stalled.Store(true)
 			}
 			timer.Reset(patience)
-			return nil
 		})
 	}
-	_ = group.Wait() // there are no errors
+	group.Wait()
 	return stalled.Load()
 }

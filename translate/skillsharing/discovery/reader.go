@@ -7,11 +7,11 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/panics"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
@@ -45,7 +45,7 @@ func (r *Reader) Indexes(ctx context.Context, known []*document.Index, asked tim
 		return known, nil
 	}
 	indexes, errs := make([]*document.Index, len(all)), make([]*run.Failure, len(all))
-	var group sync.WaitGroup
+	var group panics.Group
 	for i := range all {
 		group.Go(func() { indexes[i], errs[i] = r.index(ctx, wanted{address: all[i], asked: asked}) })
 	}

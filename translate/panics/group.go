@@ -1,0 +1,54 @@
+// Package panics makes a panic of a goroutine one of the goroutine that waits for it.
+package panics
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Panic is a panic of another goroutine, as an error.
+type Panic struct {
+	Value any
+	stack []byte
+}
+
+// Error says where the panic was.
+func (p *Panic) Error() string { return fmt.Sprintf("panic: %v\n%s", p.Value, p.stack) }
+
+// Recovered calls a function, and returns its [Panic]; nil: there was none.
+func Recovered(f func()) (err error) {
+	defer func() {
+		switch value := recover().(type) {
+		case nil:
+		case *Panic: // of a goroutine that f has waited for
+			err = value
+		default:
+			err = &Panic{value, debug.Stack()}
+		}
+	}()
+	f()
+	return nil
+}
+
+// Raise panics if an error is a [Panic]. A goroutine that has waited for another one calls it with what was [Recovered] there, since only its own panics
+// are recovered and reported: one elsewhere would end the process.
+func Raise(err error) {
+	if p, ok := errors.AsType[*Panic](err); ok {
+		panic(p)
+	}
+}
+
+// Group runs functions in goroutines, whose panics are those of the goroutine that waits for them. The zero Group is ready for use.
+type Group struct{ running errgroup.Group }
+
+// SetLimit bounds how many functions run at a time. Go waits for a place.
+func (g *Group) SetLimit(n int) { g.running.SetLimit(n) }
+
+// Go runs a function.
+func (g *Group) Go(f func()) { g.running.Go(func() error { return Recovered(f) }) }
+
+// Wait waits until all functions have returned, and raises the first [Panic].
+func (g *Group) Wait() { Raise(g.running.Wait()) }
