@@ -11,7 +11,6 @@ import (
 type Learner struct {
 	store   *Store
 	history history
-	used    uint64 // the use of a skill that was its last one
 
 	schedule  atomic.Pointer[schedule]
 	queued    atomic.Bool  // for a new schedule

@@ -16,11 +16,17 @@ type stored struct {
 // Save returns a snapshot of all execution times.
 func (s *Store) Save() []byte {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	known := make([]*entry, 0, len(s.skills))
+	for _, entries := range s.providers {
+		for e := entries.Back(); e != nil; e = e.Prev() { // the most recently used last
+			known = append(known, e.Value.(*entry))
+		}
+	}
+	s.mu.Unlock()
 	all := []stored{}
-	for _, key := range s.byUse() {
-		if times := s.skills[key].history.snapshot(); len(times) > 0 {
-			all = append(all, stored{key, times})
+	for _, e := range known {
+		if times := e.learner.history.snapshot(); len(times) > 0 {
+			all = append(all, stored{e.key, times})
 		}
 	}
 	data, _ := json.Marshal(all, jsontext.AllowInvalidUTF8(true)) // texts and finite numbers

@@ -1,8 +1,7 @@
 package polling
 
 import (
-	"cmp"
-	"maps"
+	"container/list"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -31,15 +30,15 @@ type Config struct {
 const defaultSkills = 4096
 
 // A Store holds the execution times of skills. If there are too many skills, it deletes the
-// least recently used ones of the provider that has the most. It is safe for concurrent use.
+// least recently used one of the provider that has the most. It is safe for concurrent use.
 type Store struct {
 	config      Config
 	cold        *schedule
 	completions atomic.Uint64
 
-	mu     sync.Mutex
-	skills map[Key]*Learner
-	uses   uint64 // of skills
+	mu        sync.Mutex
+	skills    map[Key]*list.Element // values are *entry
+	providers map[string]*list.List // of *entry, the most recently used first
 
 	rebuilding struct {
 		sync.Mutex
@@ -47,6 +46,11 @@ type Store struct {
 		running bool
 	}
 	planner planner // used by the function that Config.Run runs
+}
+
+type entry struct {
+	key     Key
+	learner *Learner
 }
 
 // NewStore returns an empty store.
@@ -64,7 +68,10 @@ func NewStore(config Config) *Store {
 	if config.Now == nil {
 		config.Now = time.Now
 	}
-	return &Store{config: config, cold: &schedule{price: config.Price.Seconds()}, skills: map[Key]*Learner{}}
+	return &Store{
+		config: config, cold: &schedule{price: config.Price.Seconds()},
+		skills: make(map[Key]*list.Element), providers: make(map[string]*list.List),
+	}
 }
 
 // Learner returns the plan for a skill. It stays usable after the store has deleted the skill.
@@ -86,7 +93,7 @@ func (s *Store) Times(key Key) (median, p95 time.Duration) {
 	if found == nil {
 		return 0, 0
 	}
-	times := found.history.snapshot()
+	times := found.Value.(*entry).learner.history.snapshot()
 	if len(times) == 0 {
 		return 0, 0
 	}
@@ -99,38 +106,37 @@ func (s *Store) Times(key Key) (median, p95 time.Duration) {
 
 // learner is Learner with s.mu held.
 func (s *Store) learner(key Key) *Learner {
-	l := s.skills[key]
-	if l == nil {
-		if len(s.skills) >= s.config.Skills {
-			s.forget()
-		}
-		l = &Learner{store: s}
-		l.schedule.Store(s.cold)
-		s.skills[key] = l
+	if found := s.skills[key]; found != nil {
+		s.providers[key.Provider].MoveToFront(found)
+		return found.Value.(*entry).learner
 	}
-	s.uses++
-	l.used = s.uses
+	if len(s.skills) >= s.config.Skills {
+		s.forget()
+	}
+	l := &Learner{store: s}
+	l.schedule.Store(s.cold)
+	entries := s.providers[key.Provider]
+	if entries == nil {
+		entries = list.New()
+		s.providers[key.Provider] = entries
+	}
+	s.skills[key] = entries.PushFront(&entry{key, l})
 	return l
 }
 
-// forget deletes one in sixteen skills of the provider that has the most, to make space for others. It is called with s.mu held.
+// forget deletes a skill to make space for another. It is called with s.mu held.
 func (s *Store) forget() {
-	skills := map[string]int{}
-	for key := range s.skills {
-		skills[key.Provider]++
-	}
-	most := slices.Max(slices.Collect(maps.Values(skills)))
-	left := s.config.Skills - max(1, most/16)
-	for _, key := range s.byUse() {
-		if skills[key.Provider] == most && len(s.skills) > left {
-			delete(s.skills, key)
+	var most *list.List
+	for _, entries := range s.providers {
+		if most == nil || entries.Len() > most.Len() {
+			most = entries
 		}
 	}
-}
-
-// byUse returns the skills, the most recently used last. It is called with s.mu held.
-func (s *Store) byUse() []Key {
-	return slices.SortedFunc(maps.Keys(s.skills), func(a, b Key) int { return cmp.Compare(s.skills[a].used, s.skills[b].used) })
+	key := most.Remove(most.Back()).(*entry).key
+	delete(s.skills, key)
+	if most.Len() == 0 {
+		delete(s.providers, key.Provider)
+	}
 }
 
 // Completions returns the number of executions that were added. If it has not grown, there

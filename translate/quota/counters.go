@@ -59,6 +59,7 @@ type count struct {
 	window time.Time
 	calls  int      // in progress
 	left   []*runOn // runs that go on without a call, under Concurrent
+	next   time.Time
 }
 
 // runOn is a run that goes on without a call.
@@ -171,8 +172,7 @@ func (c *Counters) full(n *count, now time.Time) *run.Failure {
 	if n.calls > 1 || len(n.left) == 0 { // this call is one of them
 		return n.rule.exceeded(limitConcurrent, n.rule.Concurrent, "runs", 0, endWait)
 	}
-	first := slices.MinFunc(n.left, func(a, b *runOn) int { return a.until.Compare(b.until) })
-	failure := n.rule.exceeded(limitConcurrent, n.rule.Concurrent, "runs", 0, wait(first.until.Sub(now)))
+	failure := n.rule.exceeded(limitConcurrent, n.rule.Concurrent, "runs", 0, wait(n.next.Sub(now)))
 	if slices.ContainsFunc(n.left, func(o *runOn) bool { return o.known }) {
 		failure.Message += " A run that goes on without a call counts until its end is read: follow it with its run_token (get_run), to call sooner."
 	} else {
@@ -192,9 +192,18 @@ func wait(d time.Duration) time.Duration {
 
 // forget removes the runs that count no longer.
 func (c *Counters) forget(n *count, now time.Time) {
-	for i := len(n.left) - 1; i >= 0; i-- {
-		if o := n.left[i]; !now.Before(o.until) {
+	if len(n.left) == 0 || now.Before(n.next) {
+		return
+	}
+	for _, o := range slices.Clone(n.left) {
+		if !now.Before(o.until) {
 			c.remove(o)
+		}
+	}
+	n.next = time.Time{}
+	for _, o := range n.left {
+		if n.next.IsZero() || o.until.Before(n.next) {
+			n.next = o.until
 		}
 	}
 }
@@ -292,5 +301,8 @@ func (c *Counters) leave(g *Grant, ref *run.Ref, until time.Time) {
 	c.left[id] = o
 	for _, n := range o.counts {
 		n.left = append(n.left, o)
+		if n.next.IsZero() || until.Before(n.next) {
+			n.next = until
+		}
 	}
 }

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"math/big"
+	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,7 +20,9 @@ func (c *ordinaryCompiler) assertion(s *jsonschema.Schema, name string, v any) (
 	case "enum":
 		err = c.enum(s, v)
 	case "const":
-		s.Const = &v
+		only := v
+		s.Const = &only
+		c.keep(v)
 	case "pattern":
 		text, ok := v.(string)
 		if !ok {
@@ -97,6 +100,7 @@ func (c *ordinaryCompiler) enum(s *jsonschema.Schema, v any) error {
 	enum := ofAnyType
 	enum.Values = list
 	s.Enum = &enum
+	c.keep(list)
 	return nil
 }
 
@@ -106,6 +110,7 @@ func (c *ordinaryCompiler) names(v any) ([]string, error) {
 	if !ok {
 		return nil, errNotOrdinary
 	}
+	c.steps += stepsPerItem * (1 + bits.Len(uint(len(list)))) * len(list)
 	var names []string
 	for _, item := range list {
 		name, ok := item.(string)
@@ -137,6 +142,7 @@ func (c *ordinaryCompiler) bound(v any) (*big.Rat, error) {
 	if !ok || len(text) > 40 || strings.ContainsAny(string(text), "eE") {
 		return nil, errNotOrdinary
 	}
+	c.steps += stepsPerBound
 	if known := c.bounds[text]; known != nil {
 		return known, nil
 	}
@@ -147,6 +153,9 @@ func (c *ordinaryCompiler) bound(v any) (*big.Rat, error) {
 	c.bounds[text] = bound
 	return bound, nil
 }
+
+// keep counts the steps for a value that the compiled schema contains unchanged.
+func (c *ordinaryCompiler) keep(v any) { c.steps += stepsPerKept * jsonvalue.SizeOf(v).Values }
 
 // isAnnotation reports whether a member of a schema is valid and has no effect on
 // which values are valid.

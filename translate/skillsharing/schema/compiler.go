@@ -63,11 +63,8 @@ func compileSchema(schema map[string]any, work *effort) (*Compiled, error) {
 		return nil, errDialect
 	}
 	patterns := patternEngine{effort: work, known: map[string]compiledPattern{}}
+	compiled, err := compileOrdinary(schema, &patterns, work)
 	size, pointers := jsonvalue.SizeOf(schema), 0
-	if err := work.spend(stepsPerMember*size.Values + size.Bytes); err != nil {
-		return nil, err
-	}
-	compiled, err := compileOrdinary(schema, &patterns)
 	if errors.Is(err, errNotOrdinary) {
 		if pointers, err = work.estimate(schema); err != nil {
 			return nil, err
@@ -78,7 +75,7 @@ func compileSchema(schema map[string]any, work *effort) (*Compiled, error) {
 	if err != nil || patterns.unsupported {
 		return nil, err
 	}
-	weights, err := weigh(compiled)
+	weights, err := weigh(compiled, work)
 	if err != nil {
 		return nil, err
 	}

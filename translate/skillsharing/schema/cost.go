@@ -33,13 +33,20 @@ type weight struct {
 
 // weigher weighs a schema and all subschemas that it may apply.
 type weigher struct {
+	effort  *effort
 	weights map[*jsonschema.Schema]*weight
 	todo    []*jsonschema.Schema // that apply to members and items
 }
 
+// The work of the weigher, in steps.
+const (
+	stepsPerWeight = 100 // of a schema
+	stepsPerSame   = 10  // of a subschema for the same value
+)
+
 // weigh returns the weights of a schema and its subschemas. The error is a rule for schemas.
-func weigh(schema *jsonschema.Schema) (map[*jsonschema.Schema]*weight, error) {
-	w := weigher{map[*jsonschema.Schema]*weight{}, []*jsonschema.Schema{schema}}
+func weigh(schema *jsonschema.Schema, work *effort) (map[*jsonschema.Schema]*weight, error) {
+	w := weigher{work, map[*jsonschema.Schema]*weight{}, []*jsonschema.Schema{schema}}
 	for len(w.todo) > 0 {
 		last := len(w.todo) - 1
 		s := w.todo[last]
@@ -66,6 +73,9 @@ func (w *weigher) visits(s *jsonschema.Schema) (int, error) {
 	}
 	own := weightOf(s)
 	w.weights[s] = own
+	if err := w.effort.spend(stepsPerWeight + stepsPerSame*len(own.same)); err != nil {
+		return 0, err
+	}
 	visits := 1
 	for _, sub := range own.same {
 		more, err := w.visits(sub)

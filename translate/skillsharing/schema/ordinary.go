@@ -25,6 +25,7 @@ type ordinaryCompiler struct {
 	objects  map[uintptr]*jsonschema.Schema // compiled objects, by their addresses
 	targets  []target
 	bounds   map[jsonvalue.Number]*big.Rat // numbers by their texts, since many keywords have equal ones
+	steps    int                           // taken so far, without regular expressions
 }
 
 // target is a place to which a schema refers.
@@ -36,11 +37,18 @@ type target struct {
 // errNotOrdinary says that the library must compile the schema.
 var errNotOrdinary = errors.New("not an ordinary schema")
 
-// stepsPerMember is the work of the ordinaryCompiler and the weigher for a value in a schema, in steps, with one more for each byte.
-const stepsPerMember = 60
+// The work of the ordinaryCompiler, in steps.
+const (
+	stepsPerOrdinary = 100 // an object that is a schema
+	stepsPerKeyword  = 15
+	stepsPerItem     = 15  // of a list of names
+	stepsPerBound    = 60  // a number
+	stepsPerPlace    = 100 // a reference
+	stepsPerKept     = 8   // a value that the compiled schema contains unchanged, or one in it
+)
 
 // compileOrdinary compiles a schema of Draft 2020-12. The error is errNotOrdinary or a rule for schemas.
-func compileOrdinary(schema map[string]any, patterns *patternEngine) (*jsonschema.Schema, error) {
+func compileOrdinary(schema map[string]any, patterns *patternEngine, work *effort) (*jsonschema.Schema, error) {
 	declared, isDeclared := schema["$schema"]
 	id, hasID := schema["$id"]
 	if isDeclared && DraftName(declared) == "" || hasID && !isPlainURL(id) {
@@ -57,7 +65,7 @@ func compileOrdinary(schema map[string]any, patterns *patternEngine) (*jsonschem
 	if err != nil {
 		return nil, err
 	}
-	return compiled, nil
+	return compiled, work.spend(c.steps)
 }
 
 // isPlainURL reports whether a value is an http(s) URL of plain characters.
@@ -114,6 +122,7 @@ func (c *ordinaryCompiler) schema(v any) (*jsonschema.Schema, error) {
 	if known := c.objects[address]; known != nil {
 		return known, nil
 	}
+	c.steps += stepsPerOrdinary + stepsPerKeyword*len(object)
 	s := newOrdinary()
 	c.objects[address] = s
 	for name, value := range object {
@@ -187,6 +196,7 @@ func (c *ordinaryCompiler) reference(s *jsonschema.Schema, v any) error {
 			return errNotOrdinary
 		}
 	}
+	c.steps += stepsPerPlace + len(text)
 	c.targets = append(c.targets, target{s, place})
 	return nil
 }
@@ -196,6 +206,7 @@ func (c *ordinaryCompiler) schemaList(v any) ([]*jsonschema.Schema, error) {
 	if !ok || len(list) == 0 {
 		return nil, errNotOrdinary
 	}
+	c.steps += stepsPerItem * len(list)
 	all := make([]*jsonschema.Schema, len(list))
 	for i, item := range list {
 		var err error
@@ -211,6 +222,7 @@ func (c *ordinaryCompiler) schemaMap(v any) (map[string]*jsonschema.Schema, erro
 	if !ok {
 		return nil, errNotOrdinary
 	}
+	c.steps += stepsPerItem * len(object)
 	all := make(map[string]*jsonschema.Schema, len(object))
 	for name, value := range object {
 		s, err := c.schema(value)

@@ -4,6 +4,7 @@ package modern
 import (
 	"bytes"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -51,8 +52,13 @@ func Schema(old map[string]any, kind string) (modern map[string]any, ok bool) {
 		delete(modern, "$schema")
 		return modern, true
 	}
-	m.hasDefs = schema.Uses(old, "$defs")
-	modern = m.object(old)
+	m.resources = map[string]map[string]any{}
+	for _, value := range jsonvalue.Within(old) {
+		if object, isObject := value.(map[string]any); isObject && m.idOf(object) != "" {
+			m.resources[m.idOf(object)] = object
+		}
+	}
+	modern = m.object(old, old)
 	if old["nullable"] == true && jsonvalue.TypesNamed(kind) != 0 && !hasAny(old, "type", "$ref", "enum", "anyOf", "oneOf", "allOf") {
 		modern["type"] = []any{kind, "null"}
 	}
@@ -83,51 +89,54 @@ var besideReferences = []string{
 
 // modernizer translates a schema.
 type modernizer struct {
-	draft   int  // 0: not stated
-	hasDefs bool // $defs occurs, so that definitions keeps its name
-	changed bool
+	draft     int                       // 0: not stated
+	resources map[string]map[string]any // schemas with a URI, in which references may begin
+	changed   bool
 }
 
 func hasAny(object map[string]any, names ...string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { _, has := object[name]; return has })
 }
 
-// schema translates a value that should be a schema, or a list of schemas.
-func (m *modernizer) schema(v any) any {
+// schema translates a value that should be a schema, or a list of schemas. resource is the schema around it in which its references begin.
+func (m *modernizer) schema(v any, resource map[string]any) any {
 	switch v := v.(type) {
 	case []any:
 		all := make([]any, len(v))
 		for i, item := range v {
-			all[i] = m.schema(item)
+			all[i] = m.schema(item, resource)
 		}
 		return all
 	case map[string]any:
-		return m.object(v)
+		return m.object(v, resource)
 	}
 	return v
 }
 
-func (m *modernizer) object(old map[string]any) map[string]any {
+func (m *modernizer) object(old, resource map[string]any) map[string]any {
 	_, refers := old["$ref"]
 	alone := refers && m.draft != 0 && m.draft < 2019 // a reference, for which these drafts ignore all but texts for people
+	if m.idOf(old) != "" && !alone {
+		resource = old
+	}
 	s := make(map[string]any, len(old))
 	for name, value := range old {
 		if alone && !slices.Contains(besideReferences, name) {
 			m.changed = true
 			continue
 		}
-		word := m.word(old, name)
+		word := newWord(old, name)
 		m.changed = m.changed || word != name
 		switch {
 		case word == "": // it has no effect
 		case name == "dependencies":
-			m.dependencies(s, value)
+			m.dependencies(s, value, resource)
 		case slices.Contains(schema.SchemaMapKeywords, name):
-			s[word] = m.schemas(value)
+			s[word] = m.schemas(value, resource)
 		case slices.Contains(schema.SchemaKeywords, name):
-			s[word] = m.schema(value)
+			s[word] = m.schema(value, resource)
 		case name == "$ref":
-			s[word] = m.reference(value)
+			s[word] = m.reference(value, resource)
 		default:
 			s[word] = value
 		}
@@ -139,24 +148,24 @@ func (m *modernizer) object(old map[string]any) map[string]any {
 	return s
 }
 
-func (m *modernizer) schemas(v any) any {
+func (m *modernizer) schemas(v any, resource map[string]any) any {
 	object, ok := v.(map[string]any)
 	if !ok {
 		return v
 	}
 	all := make(map[string]any, len(object))
 	for name, value := range object {
-		all[name] = m.schema(value)
+		all[name] = m.schema(value, resource)
 	}
 	return all
 }
 
-// word returns the keyword of Draft 2020-12 for one in an object; empty: it has no effect.
-func (m *modernizer) word(object map[string]any, name string) string {
+// newWord returns the keyword of Draft 2020-12 for one in an object; empty: it has no effect.
+func newWord(object map[string]any, name string) string {
 	list, isList := object["items"].([]any)
 	switch name {
 	case "definitions":
-		if !m.hasDefs {
+		if !hasAny(object, "$defs") {
 			return "$defs"
 		}
 	case "items":
@@ -181,7 +190,7 @@ func (m *modernizer) word(object map[string]any, name string) string {
 }
 
 // dependencies adds dependencies on names and on schemas.
-func (m *modernizer) dependencies(s map[string]any, v any) {
+func (m *modernizer) dependencies(s map[string]any, v any, resource map[string]any) {
 	object, ok := v.(map[string]any)
 	if !ok || hasAny(s, "dependentRequired", "dependentSchemas") {
 		s["dependencies"] = v
@@ -192,7 +201,7 @@ func (m *modernizer) dependencies(s map[string]any, v any) {
 		if names, isList := value.([]any); isList {
 			required[name] = names
 		} else {
-			schemas[name] = m.schema(value)
+			schemas[name] = m.schema(value, resource)
 		}
 	}
 	if len(required) > 0 {
@@ -209,6 +218,15 @@ func (m *modernizer) idWord() string {
 		return "id"
 	}
 	return "$id"
+}
+
+// idOf returns the URI of a schema without an empty fragment; empty: it has none, or only an anchor.
+func (m *modernizer) idOf(object map[string]any) string {
+	id, _ := object[m.idWord()].(string)
+	if strings.HasPrefix(id, "#") {
+		return ""
+	}
+	return strings.TrimSuffix(id, "#")
 }
 
 // identity translates the URI of a schema, and removes that of the draft.
@@ -294,31 +312,47 @@ func (m *modernizer) nullable(s map[string]any) {
 	}
 }
 
-// reference translates the words in a reference to a place.
-func (m *modernizer) reference(v any) any {
+// reference translates the words in a reference to a place in the resource.
+func (m *modernizer) reference(v any, resource map[string]any) any {
 	text, _ := v.(string)
 	base, pointer, found := strings.Cut(text, "#/")
-	if !found {
+	if base != "" {
+		resource = m.resources[base]
+	}
+	if !found || resource == nil {
 		return v
 	}
 	words := strings.Split(pointer, "/")
+	var at any = resource
 	for i := 0; i < len(words); i++ {
-		isNamed := slices.Contains(schema.SchemaMapKeywords, words[i])
-		switch word := words[i]; {
-		case word == "definitions" && !m.hasDefs:
-			words[i] = "$defs"
-		case word == "dependencies":
-			words[i] = "dependentSchemas"
-		case word == "additionalItems":
-			words[i] = "items"
-		case word == "items" && i+1 < len(words) && strings.Trim(words[i+1], "0123456789") == "":
-			words[i] = "prefixItems"
+		object, ok := at.(map[string]any)
+		name := decoded(words[i])
+		if !ok || !slices.Contains(schema.SchemaKeywords, name) && !slices.Contains(schema.SchemaMapKeywords, name) {
+			break
 		}
-		if isNamed { // the next one is a name
-			i++
+		words[i] = newWord(object, name)
+		at = object[name]
+		if list, isList := at.([]any); isList || slices.Contains(schema.SchemaMapKeywords, name) {
+			if i++; i == len(words) {
+				break
+			}
+			of, _ := at.(map[string]any)
+			if at = of[decoded(words[i])]; isList {
+				at = jsonvalue.Lookup(list, words[i:i+1])
+			}
 		}
 	}
 	translated := base + "#/" + strings.Join(words, "/")
 	m.changed = m.changed || translated != text
 	return translated
+}
+
+var unescaper = strings.NewReplacer("~1", "/", "~0", "~")
+
+// decoded returns a token of a JSON Pointer in a URI.
+func decoded(token string) string {
+	if text, err := url.PathUnescape(token); err == nil {
+		token = text
+	}
+	return unescaper.Replace(token)
 }
