@@ -52,7 +52,7 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 	if err := lifetime.WatchStop(ctx); err != nil {
 		return err
 	}
-	canceled := fronts.CanceledRuns(ctx, h.DB(), h.Lifetime(), h.tokens.Realm())
+	canceled := fronts.CanceledRuns(h.DB(), h.Lifetime(), h.tokens.Realm())
 	config.Kept = canceled.Follow
 	bridge, err := translate.New(*config)
 	if err != nil {
@@ -272,7 +272,7 @@ func (h *Handler) hold(ctx caddy.Context, config *translate.Config, o *observe.O
 		use.Acquire()
 		return endRun
 	}
-	if err := h.holdPolling(ctx, &config.Polling); err != nil {
+	if err := h.holdPolling(&config.Polling); err != nil {
 		return err
 	}
 	config.Cache = h.shared.documents

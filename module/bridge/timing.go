@@ -78,7 +78,7 @@ func (b *Bounds) pollRate() pollRate {
 }
 
 // holdPolling takes the poll budgets and the learned execution times from their pools.
-func (h *Handler) holdPolling(ctx caddy.Context, p *skillsharing.Polling) error {
+func (h *Handler) holdPolling(p *skillsharing.Polling) error {
 	rate := h.pollRate()
 	budgets, release, err := budgetPool.Hold(rate, func() (*polling.Budgets, error) { return polling.NewEarnedBudgets(rate.most, rate.inVain), nil })
 	if err != nil {

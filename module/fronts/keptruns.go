@@ -120,7 +120,7 @@ func (f *runFollower) Granted(ctx context.Context, principal string) {
 
 // CanceledRuns returns the runs that callers have canceled, for all mounts of a handler whose principals have a realm, and whose run tokens are valid
 // for a time. Without a database they are only in memory.
-func CanceledRuns(ctx caddy.Context, db *store.DB, valid time.Duration, realm string) *ledger.Cancellations {
+func CanceledRuns(db *store.DB, valid time.Duration, realm string) *ledger.Cancellations {
 	if db == nil {
 		return &ledger.Cancellations{Realm: realm}
 	}

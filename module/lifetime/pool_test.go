@@ -47,7 +47,7 @@ func TestPool(t *testing.T) {
 }
 
 // Who uses the values one after the other does not keep others from the pool.
-func TestAllDoesNotLock(t *testing.T) {
+func TestAllDoesNotLock(*testing.T) {
 	pool := lifetime.NewPool[int]()
 	one := func() (int, error) { return 1, nil }
 	_, release, _ := pool.Hold("a", one)

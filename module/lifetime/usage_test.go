@@ -12,7 +12,7 @@ func TestUsage(t *testing.T) {
 	synctest.Test(t, testUsage)
 }
 
-func testUsage(t *testing.T) { //nolint:thelper // it is the test
+func testUsage(t *testing.T) {
 	var released, idled int
 	u := lifetime.NewUsage(func() { idled++ })
 	u.OnRelease(func() { released++ })
@@ -41,7 +41,7 @@ func testUsage(t *testing.T) { //nolint:thelper // it is the test
 }
 
 // A request does not wait for what it releases as the last user, such as a database that hangs.
-func TestDoneDoesNotWait(t *testing.T) {
+func TestDoneDoesNotWait(*testing.T) {
 	u := lifetime.NewUsage()
 	gate, released := make(chan struct{}), make(chan struct{})
 	u.OnRelease(func() {

@@ -145,10 +145,14 @@ func (s *source) refresh(ctx context.Context, r *reader, logger *zap.Logger) boo
 	if ctx.Err() != nil {
 		return false
 	}
-	if s.stamp = stamp; r.fresh > 0 || !s.due.IsZero() {
+	s.stamp, err = stamp, cmp.Or(err, r.lost)
+	switch {
+	case r.fresh > 0:
 		s.due = time.Now().Add(r.fresh)
+	case err == nil:
+		s.due = time.Time{} // it needs no URL, or no longer
 	}
-	if err = cmp.Or(err, r.lost); err != nil {
+	if err != nil {
 		if !s.due.IsZero() {
 			s.pause = min(max(2*s.pause, shortestPause), longestPause)
 			s.due = time.Now().Add(s.pause)

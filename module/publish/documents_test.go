@@ -1,14 +1,20 @@
 package publish
 
 import (
+	"context"
+	"crypto/sha256"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/publish"
 )
 
 // A document from a URL is read again and again. The log repeats what is left out of it only if the document has changed.
@@ -31,5 +37,28 @@ func TestUnchangedDocumentIsNotLogged(t *testing.T) {
 		if n := logs.FilterMessage("an operation is not published").Len(); n != want || reads != i+1 {
 			t.Errorf("read %d: %d lines after %d reads, want %d: %v", i, n, reads, want, logs.All())
 		}
+	}
+}
+
+// A file that no longer needs a URL is read again only once it has changed.
+func TestFileWithoutURLs(t *testing.T) {
+	const text = `{"openapi":"3.1.0","info":{"title":"Pets","version":"1"},"paths":{"/a":{"get":{"operationId":"a","responses":{"200":{"description":"A."}}}}}}`
+	file := filepath.Join(t.TempDir(), "api.json")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h := &Handler{OpenAPI: []Document{{Location: file, Include: []string{"*"}}}}
+	s := h.newDocuments("pets").sources[0]
+	s.due = time.Now() // when the URL that it referred to was to be read again
+	read, reads := s.read, 0
+	s.read = func(ctx context.Context, r *reader) (*publish.API, error) {
+		reads++
+		return read(ctx, r)
+	}
+	for range 3 {
+		s.refresh(t.Context(), &reader{transport: http.DefaultTransport, texts: sha256.New(), urls: map[string]bool{}}, zap.NewNop())
+	}
+	if reads != 1 || s.last == nil {
+		t.Errorf("%d reads, %s", reads, s.problem)
 	}
 }

@@ -396,7 +396,11 @@ func stateOf(s run.State) State {
 
 // Run returns the state of the run of an entry; 0: none was accepted, as far as it is known.
 func (s State) Run() run.State {
-	return [...]run.State{
+	states := [...]run.State{
 		Waiting: run.Working, Accepted: run.Accepted, Working: run.Working, Completed: run.Completed, Failed: run.Failed, TimedOut: run.TimedOut, Canceled: run.Canceled, Lost: run.Lost,
-	}[s]
+	}
+	if int(s) >= len(states) { // a newer build has stored it
+		return 0
+	}
+	return states[s]
 }

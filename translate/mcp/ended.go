@@ -11,7 +11,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 )
 
-// polledRun is what the last poll of a run said that goes on. All callers share it.
+// polledRun is what the last poll of a run said that goes on. All calls of its caller share it.
 type polledRun struct {
 	message    string
 	retryAfter time.Duration

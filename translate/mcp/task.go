@@ -61,7 +61,7 @@ func openTask(r *request) (id string, ref run.Ref, fault *jsonrpc.Error) {
 	return id, ref, nil
 }
 
-// getTask answers tasks/get. The provider is asked at most once a second for each run.
+// getTask answers tasks/get. The provider is asked at most once a second for each run of a caller.
 func getTask(r *request) (jsontext.Value, *jsonrpc.Error) {
 	id, ref, fault := openTask(r)
 	if fault != nil {
