@@ -86,6 +86,89 @@ func TestEndedTasksMakePlaceForMany(t *testing.T) {
 	})
 }
 
+// If others have too much, the ended tasks of an owner can't make enough place. Then a message that is refused costs only one of them.
+func TestTasksStayIfOthersHaveTooMuch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAgent(t, inBubble)
+		send := func(user string, size int) *answer {
+			return a.post(t, "/a2a", request("SendMessage", `{"message":`+message("1.0", text("", strings.Repeat("x", size)), "")+`,"metadata":{"skill":"acme.free"}}`), by(user))
+		}
+		send("eve", 100_000).check(t, "result.task.status.state=TASK_STATE_COMPLETED")
+		of := ledger.Owner{Realm: a.db.Entries()[0].Owner.Realm, Principal: "eve"}
+		for i := range 50 {
+			if i == 49 {
+				time.Sleep(11 * time.Second) // with the last one, all is counted again
+			}
+			send("ada", 1).check(t, "result.task.status.state=TASK_STATE_COMPLETED")
+		}
+		eve, err := a.store.Count(t.Context(), &of)
+		if err != nil || eve.Bytes < 1000 {
+			t.Fatal(eve, err)
+		}
+		a.keep.Bounds.Output = eve.Bytes
+		a.front.Ledger.Set(a.keep)
+		time.Sleep(2 * time.Second)
+		send("ada", 1).check(t, "429")
+		if kept, evictions := len(a.db.Entries())-1, a.store.Sent("evict"); kept != 49 || evictions != 1 {
+			t.Errorf("%d tasks after %d evictions", kept, evictions)
+		}
+	})
+}
+
+// An owner without ended tasks can't make place, which is asked once a second, until a task has ended. The messages of others don't wait for that.
+func TestEvictionsOfOthersAreNotWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAgent(t, inBubble, func(a *agent) { a.keep.Bounds.RunsOfOne = 2 })
+		send := func(user, skill string) *answer {
+			return a.post(t, "/a2a", request("SendMessage", `{"message":`+message("1.0", text("", "x"), "")+`,"metadata":{"skill":"`+skill+`"}}`), by(user))
+		}
+		var id string
+		for range 2 {
+			got := send("eve", "acme.form")
+			got.check(t, "result.task.status.state=TASK_STATE_INPUT_REQUIRED")
+			id = got.at("result.task.id")
+			send("ada", "acme.free").check(t, "result.task.status.state=TASK_STATE_COMPLETED")
+		}
+		time.Sleep(2 * time.Second)
+		a.store.Fail(func(string) error { time.Sleep(7 * time.Millisecond); return nil }, nil)
+		var messages sync.WaitGroup
+		for range 1000 {
+			messages.Go(func() { send("eve", "acme.form").check(t, "429") })
+		}
+		began := time.Now()
+		time.Sleep(10 * time.Millisecond)
+		send("ada", "acme.free").check(t, "result.task.status.state=TASK_STATE_COMPLETED")
+		if took := time.Since(began); took > 200*time.Millisecond {
+			t.Errorf("a message of another owner took %v", took)
+		}
+		messages.Wait()
+		if n := a.store.Sent("evict"); n > 3 {
+			t.Errorf("%d evictions", n)
+		}
+		a.post(t, "/a2a", request("CancelTask", `{"id":"`+id+`"}`), by("eve")).check(t, "result.status.state=TASK_STATE_CANCELED")
+		send("eve", "acme.form").check(t, "result.task.status.state=TASK_STATE_INPUT_REQUIRED")
+	})
+}
+
+// An eviction that fails says nothing of the next one.
+func TestFailedEvictions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAgent(t, inBubble, func(a *agent) { a.keep.Bounds.RunsOfOne = 1 })
+		a.say.Set("User", "ada")
+		failing := false
+		a.store.Fail(func(statement string) error {
+			if failing && statement == "evict" {
+				return errors.New("disk full")
+			}
+			return nil
+		}, nil)
+		for i, want := range []string{"result.task.status.state=TASK_STATE_COMPLETED", "429", "result.task.status.state=TASK_STATE_COMPLETED"} {
+			failing = i == 1
+			a.send10(t, text("", "x"), `"metadata":{"skill":"acme.free"}`, "").check(t, want)
+		}
+	})
+}
+
 // rewrite stores a next version of the only task, with a long message so that its notes are about as long, or without any notes that can be read.
 func (a *agent) rewrite(t *testing.T, size int) {
 	t.Helper()

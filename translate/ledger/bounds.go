@@ -26,8 +26,7 @@ const maxSmall = 4 << 10
 // usage counts what is kept: what the store has counted, and what this instance has added since. Entries can't be deleted to make place: a key without its
 // entry could be used twice.
 type usage struct {
-	count    func(ctx context.Context, owner *Owner) (Usage, error)
-	evicting chan struct{} // holds the one who deletes entries to make place
+	count func(ctx context.Context, owner *Owner) (Usage, error)
 
 	mu     sync.Mutex
 	bounds Bounds
@@ -46,6 +45,8 @@ type holding struct {
 	took      time.Duration // the last count
 	recounted time.Time     // when the last recount in the background began
 	outdated  int           // how often; a count that began before says something else
+	evicting  chan struct{} // holds the call that deletes entries of the owner to make place
+	barren    time.Time     // when it began without finding one; zero: it may find some
 }
 
 func (u *usage) set(b Bounds) {
@@ -63,10 +64,10 @@ func (u *usage) of(owner *Owner) *holding {
 	if s == nil {
 		if len(u.owners)%1000 == 999 { // they are counted again when they are seen again
 			maps.DeleteFunc(u.owners, func(_ Owner, s *holding) bool {
-				return s.starting == 0 && s.reserved == 0 && time.Since(s.counted) > time.Minute
+				return s.starting == 0 && s.reserved == 0 && len(s.evicting) == 0 && time.Since(s.counted) > time.Minute
 			})
 		}
-		s = new(holding)
+		s = &holding{evicting: make(chan struct{}, 1)}
 		u.owners[*owner] = s
 	}
 	return s
@@ -130,11 +131,16 @@ func (u *usage) begin(ctx context.Context, id Identity, most int64) *run.Failure
 
 // evicts returns how many entries of an owner make place for another one. If the owner has too much, these are those beyond its bounds, since several
 // instances and calls begin runs at the same time, and a part of the rest, so that few statements do. If all owners together have too much, it pays only for
-// its own new one, as far as that is possible with such a part.
+// its own new one, as far as that is possible with such a part. 0: none were
+// found within the last second. From now on this is assumed, until change is called.
 func (u *usage) evicts(owner Owner) int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	own, part := u.of(&owner), max(u.bounds.RunsOfOne/100, 1)
+	if time.Since(own.barren) < time.Second {
+		return 0
+	}
+	own.barren = time.Now()
 	if beyond := own.Entries - u.bounds.RunsOfOne; beyond >= 0 || own.Bytes > u.bounds.OutputOfOne {
 		return min(max(beyond, 0)+part, 1000) // by one statement
 	}
@@ -207,6 +213,7 @@ func (u *usage) change(owner Owner, entries int, bytes int64) {
 	defer u.mu.Unlock()
 	for _, s := range []*holding{&u.all, u.of(&owner)} {
 		s.Entries, s.Bytes = max(s.Entries+entries, 0), s.Bytes+bytes
+		s.barren = time.Time{} // some may have ended
 	}
 }
 

@@ -58,22 +58,31 @@ func (l *Ledger) place(ctx context.Context, e *Entry, most int64) *run.Failure {
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
+	l.usage.mu.Lock()
+	turn := l.usage.of(&e.Owner).evicting
+	l.usage.mu.Unlock()
 	select {
-	case l.usage.evicting <- struct{}{}: // or the evictions of others would outdate the count of this one, which is refused then
-		defer func() { <-l.usage.evicting }()
+	case turn <- struct{}{}: // or the evictions of the owner's other calls would outdate the count of this one, which is refused then
+		defer func() { <-turn }()
 	case <-ctx.Done():
 		return failure
 	}
-	for failure = l.usage.add(e.Identity(), most); failure != nil; failure = l.usage.begin(ctx, e.Identity(), most) {
-		n, err := l.store.Evict(ctx, e.Owner, l.usage.evicts(e.Owner)) // the oldest ended ones of the owner make place
-		if err != nil || n == 0 {
+	failure = l.usage.add(e.Identity(), most)
+	for again := true; failure != nil && again; failure = l.usage.begin(ctx, e.Identity(), most) {
+		place := l.usage.evicts(e.Owner)
+		if place == 0 {
+			return failure
+		}
+		n, err := l.store.Evict(ctx, e.Owner, place) // the oldest ended ones of the owner make place
+		if err == nil && n == 0 {
 			return failure
 		}
 		if l.usage.change(e.Owner, -n, 0); strings.HasPrefix(failure.Limit.Name, "bytes") { // how many were deleted is known only when they are counted
 			l.usage.outdate(e.Owner)
 		}
+		again = err == nil && strings.HasSuffix(failure.Limit.Name, "of a principal") // others may be why all have too much
 	}
-	return nil
+	return failure
 }
 
 // claim sends a claim until the store answers. If the call ends before, the claim is deleted in the background, and only then is its key free.

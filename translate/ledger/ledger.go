@@ -66,7 +66,7 @@ type Ledger struct {
 func New(config Config) *Ledger {
 	l := &Ledger{trouble: config.Trouble, Panicked: config.Panicked}
 	l.store, l.all, l.named = config.Store, map[Identity]*live{}, map[string]*live{}
-	l.usage.owners, l.usage.begun, l.usage.evicting = map[Owner]*holding{}, map[Identity]bool{}, make(chan struct{}, 1)
+	l.usage.owners, l.usage.begun = map[Owner]*holding{}, map[Identity]bool{}
 	l.closed, l.close = context.WithCancel(context.Background())
 	l.usage.count, l.polls.wake, l.pending.wake = l.store.Count, make(chan struct{}, 1), make(chan struct{}, 1)
 	l.pending.changes, l.pending.removals = map[Identity]*unwritten{}, map[Identity]time.Time{}
