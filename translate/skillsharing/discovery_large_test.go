@@ -93,6 +93,27 @@ func TestSlowLargeDescriptors(t *testing.T) {
 	}
 }
 
+// R243: large descriptors of one host that don't say how long they are wait for each other, and none fails.
+func TestLargeDescriptorsOfOneHost(t *testing.T) {
+	for kib, most := range map[int]int64{500: 0, 40: 256 << 10, 240: 256 << 10} {
+		t.Run(strconv.Itoa(kib), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, read := largeDescriptors(t, kib)
+				c.Limits.DocumentSize = most
+				var all sync.WaitGroup
+				for i := range 16 {
+					all.Go(func() {
+						if e := read("other.example", "acme/"+strconv.Itoa(i)); e != nil && e.Kind == run.RateLimited {
+							t.Errorf("%+v", e)
+						}
+					})
+				}
+				all.Wait()
+			})
+		})
+	}
+}
+
 // R243: a descriptor for which there is no room, or not in time, says nothing about its host: the circuit breaker stays closed, the URL is not paused, and
 // the failure is the bridge's.
 func TestNoRoomForLargeDescriptors(t *testing.T) {
@@ -112,9 +133,9 @@ func TestNoRoomForLargeDescriptors(t *testing.T) {
 			}
 			fail("late.example")
 			time.Sleep(10 * time.Millisecond)
-			for i := range 30 {
+			for i := range 12 {
 				all.Go(func() {
-					of := strconv.Itoa(30*round + i)
+					of := strconv.Itoa(12*round + i)
 					read("slow"+of+".example", "evil"+of+"/a")
 				})
 			}
@@ -133,4 +154,32 @@ func TestNoRoomForLargeDescriptors(t *testing.T) {
 		}
 		time.Sleep(time.Minute) // the others end
 	})
+}
+
+// emptied is a budget whose room for others is taken when a document has been read: more than it has is refused, and takes all.
+type emptied struct{ has int64 }
+
+func (b *emptied) Reserve(size int64) bool {
+	if size > b.has {
+		b.has = 0
+		return false
+	}
+	b.has = size
+	return true
+}
+
+func (b *emptied) Await(_ context.Context, size, _ int64) bool { b.has = size; return true }
+func (b *emptied) Release()                                    { b.has = 0 }
+func (b *emptied) AnswerLimit() (string, int64)                { return "", 0 }
+
+// R243: a document that has been read keeps its room until it has been parsed, also if there is no more.
+func TestDocumentKeepsItsRoom(t *testing.T) {
+	text := strings.Repeat(" ", 100<<10)
+	c := newClient(t, acme, script(t, says(200, text)))
+	req := c.NewRequest(t.Context(), run.PhaseDescriptor, http.MethodGet, c.Origin, exchange.Identity{}, http.Header{}, nil)
+	budget := new(emptied)
+	req.Budget = budget
+	if a, err := c.Send(run.PhaseDescriptor, req); err != nil || !a.IsWhole() || budget.has != int64(len(text)) {
+		t.Errorf("%v, %d bytes reserved", err, budget.has)
+	}
 }

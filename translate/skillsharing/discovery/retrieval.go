@@ -190,12 +190,20 @@ func (t *lookup) Reserve(size int64) bool {
 	return fits
 }
 
-// Await implements [exchange.PatientBudget]. It does not wait for a descriptor that has room already: those that need more could wait for each other.
-func (t *lookup) Await(ctx context.Context, size, _ int64) bool {
-	for grows := t.memory[0].Has() > 0; ; {
+// Await implements [exchange.PatientBudget]. A large descriptor takes its room at once, and gives back what it has before it waits for that: those that have
+// room and need more would wait for each other, or fail. It is not large before it gets that, so that what it has read counts little.
+func (t *lookup) Await(ctx context.Context, size, most int64) bool {
+	largest := t.memory[0].Most / maxReading
+	if min(size, largest) <= t.memory[0].Has() {
+		return true
+	}
+	if most = min(most, largest); size <= largeDocument {
+		most = min(most, largeDocument)
+	}
+	for {
 		freed := t.constant().reading.freed.Next()
-		if fits := t.Reserve(size); fits || grows {
-			return fits
+		if t.Reserve(most) {
+			return true
 		}
 		select {
 		case <-freed:

@@ -36,12 +36,13 @@ func (s *Sender) readBody(phase run.Phase, o *Request, resp *http.Response) ([]b
 	body := &o.watched
 	body.watch(o.Context(), resp, s.Limits.BodyTimeout, size)
 	defer body.end()
-	if body.budget = o.Budget; !document.IsDocument(phase) { // all calls share documents
+	body.document = document.IsDocument(phase)
+	if body.budget = o.Budget; !body.document { // all calls share documents
 		body.budget, _ = o.Context().Value(AnswerBudgetKey{}).(AnswerBudget)
 	}
 	body.settle(0) // of an earlier answer of the call
 	text := o.room[:0]
-	if resp.ContentLength > smallBody || document.IsDocument(phase) { // documents are cached, and o.room would keep the request in memory
+	if resp.ContentLength > smallBody || body.document { // documents are cached, and o.room would keep the request in memory
 		// One byte more than the content, so that the end of the body can be read without a larger buffer.
 		text = make([]byte, 0, min(max(resp.ContentLength, smallBody), size, maxTrusted)+1)
 	}
@@ -56,7 +57,7 @@ func (s *Sender) readBody(phase run.Phase, o *Request, resp *http.Response) ([]b
 			return text, nil, nil
 		case errors.Is(err, errTooLarge):
 			return nil, nil, fmt.Errorf("%w: more than %d bytes before decompression (%s)", err, size, option)
-		case err != nil && body.waited && document.IsDocument(phase):
+		case err != nil && body.waited && body.document:
 			return text, body.budget, nil // too little time was left, which says nothing about the host
 		case err != nil:
 			return nil, nil, err
@@ -115,6 +116,7 @@ type watchedBody struct {
 	bounded  bool
 	alarm    *alarm // nil: the call's deadline is earlier
 	stalled  atomic.Bool
+	document bool // and not the answer of a call
 	waited   bool // for room, so that it was not read meanwhile
 }
 

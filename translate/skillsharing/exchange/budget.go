@@ -62,7 +62,7 @@ func (w *watchedBody) keep(size, most int) bool {
 // settle ends the reservation of memory that a PatientBudget has made for more than was read.
 func (w *watchedBody) settle(size int) {
 	if budget, ok := w.budget.(PatientBudget); ok {
-		if size > 0 {
+		if size > 0 && !w.document { // a document that asked for more now could lose all it has
 			size += members
 		}
 		budget.Reserve(int64(size))
