@@ -60,6 +60,7 @@ var ceilings = map[string]int{
 	"translate/strictjson":     557,
 	"module/keeping":           615,
 	"translate/webhook":        444,
+	"translate/panics":         40,
 	"translate/quota":          420,
 	"module/routes":            456,
 	"translate/runtoken":       305,

@@ -10,7 +10,7 @@ import (
 )
 
 // Panic is a panic of another goroutine, as an error.
-type Panic struct {
+type Panic struct { //nolint:errname // it is what it says: the value of a panic
 	Value any
 	stack []byte
 }
