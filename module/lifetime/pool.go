@@ -102,11 +102,7 @@ type Usage struct {
 // the last user ends, the usage calls the functions that close idle connections.
 func NewUsage(closeIdle ...func()) *Usage {
 	u := &Usage{idle: closeIdle}
-	u.leave = sync.OnceFunc(func() {
-		if u.users.Add(-1) == 0 {
-			u.end()
-		}
-	})
+	u.leave = sync.OnceFunc(u.Done)
 	u.Acquire()
 	return u
 }
@@ -118,10 +114,11 @@ func (u *Usage) OnRelease(release func()) { u.releases = append(u.releases, rele
 // Acquire begins a use.
 func (u *Usage) Acquire() { u.users.Add(1) }
 
-// Done ends the use by a request. If it is the last, the rest is done in the background: a database that hangs delays no answer.
+// Done ends a use.
 func (u *Usage) Done() {
-	BeginRun()
-	u.EndRun()
+	if u.users.Add(-1) == 0 {
+		u.end()
+	}
 }
 
 // EndRun ends the use by an execution that was counted with [BeginRun]. If it is the last, the rest is done in the background: what is released may wait for

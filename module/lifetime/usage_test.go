@@ -2,23 +2,17 @@ package lifetime_test
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
 )
 
 func TestUsage(t *testing.T) {
-	synctest.Test(t, testUsage)
-}
-
-func testUsage(t *testing.T) {
 	var released, idled int
 	u := lifetime.NewUsage(func() { idled++ })
 	u.OnRelease(func() { released++ })
 	check := func(step string, wantReleased, wantIdled int) {
 		t.Helper()
-		synctest.Wait()
 		if released != wantReleased || idled != wantIdled {
 			t.Errorf("%s: released %d times, idle connections closed %d times; want %d and %d", step, released, idled, wantReleased, wantIdled)
 		}
@@ -38,21 +32,6 @@ func testUsage(t *testing.T) {
 	u.Acquire()
 	u.Done()
 	check("a request after Cleanup", 1, 2)
-}
-
-// A request does not wait for what it releases as the last user, such as a database that hangs.
-func TestDoneDoesNotWait(*testing.T) {
-	u := lifetime.NewUsage()
-	gate, released := make(chan struct{}), make(chan struct{})
-	u.OnRelease(func() {
-		<-gate
-		close(released)
-	})
-	u.Acquire()
-	u.Leave()
-	u.Done()
-	close(gate)
-	<-released
 }
 
 // What is released may wait for an execution: for the last one, whose end releases it, or for one that begins and ends meanwhile.

@@ -189,12 +189,14 @@ func (b *Budget) found() {
 	if b == nil {
 		return
 	}
-	b.vain.Give(earned)
-	if !b.open.Load() { // polls may wait
-		b = b.lock()
-		defer b.unlock()
-		b.serve(time.Now())
+	if b.open.Load() {
+		b.vain.Give(earned)
+		return
 	}
+	b = b.lock() // the one that took the place of a dropped one, and polls may wait
+	defer b.unlock()
+	b.vain.Give(earned)
+	b.serve(time.Now())
 }
 
 const (

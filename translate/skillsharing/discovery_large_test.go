@@ -65,8 +65,8 @@ func largeDescriptors(t *testing.T, kib int) (c *skillsharing.Client, read func(
 	}
 }
 
-// R243: a publisher whose large descriptors come slowly does not keep those of others from being read.
-func TestSlowLargeDescriptors(t *testing.T) {
+// TestR243SlowLargeDescriptors: a publisher whose large descriptors come slowly does not keep those of others from being read.
+func TestR243SlowLargeDescriptors(t *testing.T) {
 	for name, of := range map[string]func(i int) (host, publisher string){
 		"one publisher":        func(int) (string, string) { return "slow.example", "evil" },
 		"one, with many hosts": func(i int) (string, string) { return "slow" + strconv.Itoa(i) + ".example", "evil" },

@@ -10,8 +10,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// TestQueryOfManyInputs: S360: the work of a query grows with its length. Inputs that the skill does not define are sent, too, so callers decide how many there are.
-func TestQueryOfManyInputs(t *testing.T) {
+// TestS360QueryOfManyInputs: the work of a query grows with its length. Inputs that the skill does not define are sent, too, so callers decide how many there are.
+func TestS360QueryOfManyInputs(t *testing.T) {
 	var inputs strings.Builder
 	const n = 20_000
 	for i := range n {

@@ -310,7 +310,7 @@ func testKeep(t *testing.T, d *Database) {
 		d.Later(t, time.Minute)
 		e = get(t, s, e)
 		e = change(t, s, e, step.state)
-		if got := left(e); (got-step.want).Abs() > 20*time.Second || !get(t, s, e).Expires.Equal(e.Expires) {
+		if got := left(e); (got-step.want).Abs() > 20*time.Second || get(t, s, e).Expires.Sub(e.Expires).Abs() > 5*time.Millisecond { // the clock of PostgreSQL goes on within a statement
 			t.Fatalf("in state %d it is kept for %v instead of %v; %v, %v", step.state, got, step.want, get(t, s, e).Expires, e.Expires)
 		}
 	}
