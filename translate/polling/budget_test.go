@@ -284,6 +284,28 @@ func TestDroppedBudgetsAreNotSpent(t *testing.T) {
 	})
 }
 
+// What a run earns that holds a dropped budget is for the one that took its place.
+func TestDroppedBudgetsEarn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		budgets := polling.NewEarnedBudgets(1000, 10)
+		early, polls := budgets.Of("acme"), 0
+		for n := range 2000 {
+			budgets.Of(fmt.Sprint("host-", n))
+		}
+		if budgets.Of("acme") == early {
+			t.Fatal("no budget was dropped: this test sees nothing")
+		}
+		for end := time.Now().Add(10 * second); time.Now().Before(end); polls++ {
+			early.Wait(t.Context(), time.Now(), second, time.Time{})
+			early.Found()
+		}
+		if polls < 10_000 {
+			t.Errorf("%d polls in 10 s, of which each has found an end", polls)
+		}
+	})
+}
+
 // Concurrent polls never exceed the rate.
 func TestBudgetIsSafe(t *testing.T) {
 	t.Parallel()

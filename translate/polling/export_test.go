@@ -76,3 +76,6 @@ func (p *Planner) Schedule(h *History, price time.Duration) *Schedule {
 
 // Slow halves the rate.
 func (b *Budget) Slow() { b.slow() }
+
+// Found is what is called after a poll that has found the end of a run.
+func (b *Budget) Found() { b.found() }
