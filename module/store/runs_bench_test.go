@@ -67,40 +67,37 @@ func BenchmarkClaimAndEnd(b *testing.B) {
 	})
 }
 
-// A task of A2A whose run ends at once is claimed with its end.
-func BenchmarkClaimEndedParallel(b *testing.B) {
+// inParallel measures an operation of many clients at a time.
+func inParallel(b *testing.B, do func(b *testing.B, r *Runs)) {
+	b.Helper()
 	benchmark(b, 0, func(b *testing.B, r *Runs) {
 		b.Helper()
 		begun := processor()
 		b.SetParallelism(16)
 		b.RunParallel(func(pb *testing.PB) {
 			for pb.Next() {
-				e := &ledger.Entry{
-					Owner: ledger.Owner{Realm: "main", Principal: "alice"}, ID: uuid.Must(uuid.NewV7()).String(), Front: "a2a", Skill: "acme.count", Asked: "count",
-					State: ledger.Completed, Notes: make([]byte, 600), Outcome: make([]byte, 200), Label: ledger.Label{Group: uuid.NewString(), State: 5, At: time.Now()},
-				}
-				if present, err := r.Claim(b.Context(), e, time.Hour); present != nil || err != nil {
-					b.Error(present, err)
-				}
+				do(b, r)
 			}
 		})
 		b.ReportMetric(float64((processor()-begun).Microseconds())/float64(b.N), "cpu-µs/op")
 	})
 }
 
-func BenchmarkClaimAndEndParallel(b *testing.B) {
-	benchmark(b, 0, func(b *testing.B, r *Runs) {
+// A task of A2A whose run ends at once is claimed with its end.
+func BenchmarkClaimEndedParallel(b *testing.B) {
+	inParallel(b, func(b *testing.B, r *Runs) {
 		b.Helper()
-		begun := processor()
-		b.SetParallelism(16)
-		b.RunParallel(func(pb *testing.PB) {
-			for pb.Next() {
-				claimAndEnd(b, r)
-			}
-		})
-		b.ReportMetric(float64((processor()-begun).Microseconds())/float64(b.N), "cpu-µs/op")
+		e := &ledger.Entry{
+			Owner: ledger.Owner{Realm: "main", Principal: "alice"}, ID: uuid.Must(uuid.NewV7()).String(), Front: "a2a", Skill: "acme.count", Asked: "count",
+			State: ledger.Completed, Notes: make([]byte, 600), Outcome: make([]byte, 200), Label: ledger.Label{Group: uuid.NewString(), State: 5, At: time.Now()},
+		}
+		if present, err := r.Claim(b.Context(), e, time.Hour); present != nil || err != nil {
+			b.Error(present, err)
+		}
 	})
 }
+
+func BenchmarkClaimAndEndParallel(b *testing.B) { inParallel(b, claimAndEnd) }
 
 // BenchmarkList lists 50 of 10,000 runs of an owner, among 100,000.
 func BenchmarkList(b *testing.B) {
