@@ -120,7 +120,7 @@ func (o *OAuth2User) Finish(ctx context.Context, a *credential.Authentication, f
 	switch {
 	case err != nil:
 		return r.Unavailable(err)
-	case before.row != nil && before.row.Flow == flow:
+	case before.row != nil && (before.row.Flow == flow || slices.Contains(before.row.Earlier, flow)):
 		return ErrFinished
 	}
 	o.sent.AddTokens(f.Verifier) // not the code: a user can send as many and as large ones as they like, and each is of no use any more
@@ -137,6 +137,7 @@ func (o *OAuth2User) Finish(ctx context.Context, a *credential.Authentication, f
 	}
 	if before.row != nil {
 		row.Obtained = before.row.Obtained
+		row.Earlier = append([]string{before.row.Flow}, before.row.Earlier[:min(len(before.row.Earlier), maxEarlier-1)]...)
 	}
 	row.take(granted, c)
 	ok, err := o.grants.write(ctx, *before.thing, row)

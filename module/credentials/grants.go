@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -27,6 +28,8 @@ const (
 	rowFresh, missingFresh = time.Second, 100 * time.Millisecond
 	// maxRows is how many grants are remembered for that time at least.
 	maxRows = 1024
+	// maxEarlier is how many earlier flows of a grant are remembered. They end after ten minutes by themselves.
+	maxEarlier = 16
 	// revocationTimeout bounds the request that revokes a token.
 	revocationTimeout = 3 * time.Second
 	// namePart is the length of a digest in the names of grants.
@@ -34,6 +37,10 @@ const (
 	// The kinds of things: grants, and the scopes that providers have asked for.
 	grantKind, grantScopeKind = "grants", "grant_scopes"
 )
+
+// endings are the error codes of answers to a refresh token after which only the user can help: the standard's, and those with which some servers, such as
+// Entra ID, ask for another login or consent.
+var endings = []string{"invalid_grant", "interaction_required", "login_required", "consent_required"}
 
 // errGrantEnded is the cause of the failure of a request for a token whose grant has ended.
 var errGrantEnded = errors.New("the grant has ended")
@@ -67,8 +74,9 @@ type grantRow struct {
 	Revoke    string `json:"revocation_url,omitzero"` // likewise
 	// Scopes are those that count as granted: that were asked for, and those of the answer, since servers rename them.
 	Scopes []string `json:"scopes,omitzero"`
-	// Flow is a tokens.Digest of the flow in which the user has consented: it can't be finished again.
+	// Flow is a tokens.Digest of the flow in which the user has consented, and Earlier are those of the flows before, newest first: none can be finished again.
 	Flow      string    `json:"flow"`
+	Earlier   []string  `json:"earlier_flows,omitzero"`
 	Consented time.Time `json:"consented"`
 	Account   string    `json:"account,omitzero"` // see [tokens.Granted]
 	Access    string    `json:"access_token"`
@@ -172,7 +180,7 @@ func (o *OAuth2User) refresher(c *userClient, key tokens.Key, a *credential.Auth
 			o.grants.Refreshed(failure)
 			granted.After = 0 // a server that is overloaded for one user is asked again for the next
 			if failure != nil {
-				if failure.Demand != nil && failure.Demand.Reason == "invalid_grant" {
+				if failure.Demand != nil && slices.Contains(endings, failure.Demand.Reason) {
 					if g, err := o.grants.open(ctx, key.Owner); err == nil && g.row != nil && g.row.Flow == row.Flow {
 						o.grants.end(ctx, g, "refused")
 					}
