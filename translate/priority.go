@@ -17,11 +17,16 @@ func priorityOf(asked string, highestAllowed skillsharing.Priority) (skillsharin
 	if asked == "" {
 		return all[min(highest, slices.Index(all, skillsharing.PriorityNormal))], nil
 	}
-	if i := slices.Index(all, asked); 0 <= i && i <= highest {
+	i := slices.Index(all, asked)
+	if 0 <= i && i <= highest {
 		return all[i], nil
 	}
+	reason := run.WrongSchema
+	if i > highest {
+		reason = run.OverLimit
+	}
 	allowed := all[:highest+1]
-	return "", run.WrongArgument(run.Argument{Field: run.FieldOther, Name: "priority", Reason: run.OverLimit, Candidates: allowed},
+	return "", run.WrongArgument(run.Argument{Field: run.FieldOther, Name: "priority", Reason: reason, Candidates: allowed},
 		"The priority "+safetext.Field(asked, maxPriority)+" is none of those that callers of this bridge may ask for: "+strings.Join(allowed, ", ")+".")
 }
 

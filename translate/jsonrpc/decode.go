@@ -262,6 +262,14 @@ func Text(v jsontext.Value) string {
 	return string(Unquote(v))
 }
 
+// Word returns the text of a JSON string, and any other value as it is written, which is then no word that a front knows; empty: it is absent or null.
+func Word(v jsontext.Value) string {
+	if v.Kind() == 'n' {
+		return ""
+	}
+	return cmp.Or(Text(v), string(v))
+}
+
 // envelope holds the members of one Request or Response object while it is read.
 type envelope struct {
 	version, method, params, id, outcome jsontext.Value

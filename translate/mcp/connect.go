@@ -90,7 +90,7 @@ func (r *request) readAnswer(call *translate.Call) (value jsontext.Value, fault 
 	case "decline", "cancel":
 		failure := &run.Failure{
 			Kind: run.AuthRequired, Phase: run.PhaseAuth, By: run.Bridge, Executed: run.ExecutedNo,
-			Message: "The user did not agree to connect the account that the skill needs, and nothing was executed.",
+			Message: "The user did not agree to connect the account that the skill needs, and nothing was executed. Do the following only if the user wants it after all.",
 			Demand:  &run.Demand{By: run.Provider, Reason: "the user did not agree to connect an account", ConnectURL: url},
 		}
 		r.report(failure)

@@ -110,7 +110,7 @@ func errorMessage(f *run.Failure, otherwise string) string {
 func textOf(f *run.Failure) string {
 	own := *f
 	switch {
-	case f.Argument != nil && f.Argument.Reason == run.OverLimit:
+	case f.Argument != nil && f.Argument.Reason == run.OverLimit && f.Argument.Field != run.FieldOther:
 		own.Message += ", or send the calls of a batch one by one"
 	case errors.Is(f.Cause, exchange.ErrNoRoom) && !f.Lost:
 		own.Message += " outside of a batch."

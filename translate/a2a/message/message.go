@@ -109,7 +109,7 @@ func DirectionsIn(metadata jsontext.Value) (d Directions) {
 				case "skill":
 					name(value)
 				case "priority":
-					d.Priority = jsonrpc.Text(value)
+					d.Priority = jsonrpc.Word(value)
 				case "timeoutMs":
 					if n, err := strconv.ParseInt(string(value), 10, 64); err == nil && n > 0 && n < maxTimeout.Milliseconds() {
 						d.Timeout = n

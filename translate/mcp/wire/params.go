@@ -87,7 +87,7 @@ type Meta struct {
 // there twice.
 func (m *Meta) Read(object jsontext.Value) (name string, twice bool) {
 	m.Version, m.Capabilities, m.ProgressToken = jsonrpc.ValueOf(object, MetaVersion), jsonrpc.ValueOf(object, MetaCapabilities), jsonrpc.ValueOf(object, MetaProgress)
-	m.TraceParent, m.Priority = jsonrpc.Text(jsonrpc.ValueOf(object, MetaTraceParent)), jsonrpc.Text(jsonrpc.ValueOf(object, MetaPriority))
+	m.TraceParent, m.Priority = jsonrpc.Text(jsonrpc.ValueOf(object, MetaTraceParent)), jsonrpc.Word(jsonrpc.ValueOf(object, MetaPriority))
 	m.Tasks = jsonrpc.ValueOf(jsonrpc.ValueOf(m.Capabilities, "extensions"), ExtensionTasks).Kind() == '{'
 	m.OpensURLs = jsonrpc.ValueOf(jsonrpc.ValueOf(m.Capabilities, "elicitation"), "url").Kind() == '{'
 	if name, twice = repeated(object); twice {
