@@ -579,7 +579,9 @@ func TestUsersRefresh(t *testing.T) {
 		connect(t, o, own(t, "ann", e, "read"), "read")
 		at(0, "access-of-user-9", 7)
 		for _, code := range []string{"interaction_required", "login_required", "consent_required"} { // Entra ID
-			e.answer = func(int, *http.Request) (*reply, error) { return response(http.StatusBadRequest, `{"error":"`+code+`"}`), nil }
+			e.answer = func(int, *http.Request) (*reply, error) {
+				return response(http.StatusBadRequest, `{"error":"`+code+`"}`), nil
+			}
 			time.Sleep(time.Hour)
 			_, failure := tokenOf(t, o, own(t, "ann", e, "read"))
 			asksToConnect(t, failure, "read")
