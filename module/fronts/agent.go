@@ -257,7 +257,7 @@ func (a *A2A) cards(s *Setup) (*card.Builder, error) {
 	config := card.Config{
 		URL: strings.TrimSuffix(a.URL, "/"), Name: a.Name, Description: a.Description, Organization: a.Organization,
 		Documentation: a.Documentation, Icon: a.Icon, Versions: a.Versions, Form: a.Card, Extended: a.ExtendedCard, Push: s.Webhooks != nil,
-		Security: a.Security, RequirePrincipal: s.RequirePrincipal,
+		Security: a.Security, RequirePrincipal: s.RequirePrincipal, Panicked: s.Observer.Panicked,
 	}
 	if a.Sign != nil {
 		text, err := os.ReadFile(a.Sign.File)

@@ -52,7 +52,7 @@ type SkillFiles struct {
 // Serve returns the files for the skills of a handler with mounts.
 func (a *AgentSkills) Serve(s *Setup, m *Mounts) *SkillFiles {
 	site := agentskills.NewSite(s.Bridge)
-	site.URL, site.RequirePrincipal, site.Refused = a.URL, s.RequirePrincipal, s.Refused
+	site.URL, site.RequirePrincipal, site.Refused, site.Panicked = a.URL, s.RequirePrincipal, s.Refused, s.Observer.Panicked
 	site.LeftOut = func(ctx context.Context, source string, n int) {
 		s.Observer.Notice(ctx, &exchange.Notice{
 			Level: slog.LevelWarn, Source: source,

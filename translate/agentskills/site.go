@@ -65,6 +65,8 @@ type Site struct {
 	// LeftOut is called with the namespace of a source and the number of its skills without a file, if it is greater than ever: there are too
 	// many, or they could not be read in time. May be nil.
 	LeftOut func(ctx context.Context, source string, n int)
+	// Panicked is called after a panic of a reading, for which no request may wait. May be nil.
+	Panicked func(ctx context.Context, value any, stack []byte)
 
 	flights singleflight.Group
 	making  chan struct{} // has room for one index that is made
@@ -152,7 +154,7 @@ func (s *Site) viewOf(ctx context.Context, caller run.Caller) (*view, error) {
 	if old != nil {
 		wait = patience
 	}
-	v, err := front.Shared(ctx, &s.flights, caller.Principal, reading, wait, func(ctx context.Context) (*view, error) {
+	v, err := front.Shared(ctx, &s.flights, caller.Principal, reading, wait, s.Panicked, func(ctx context.Context) (*view, error) {
 		v, err := s.read(ctx, caller)
 		if err == nil {
 			s.keepView(caller.Principal, v)
@@ -182,8 +184,12 @@ func (s *Site) keepView(principal string, v *view) {
 		}
 		delete(s.views, oldest)
 	}
-	listed := map[*content]bool{}
+	lists, listed := map[*list]bool{}, map[*content]bool{}
 	for _, v := range s.views {
+		if lists[v.list] { // most callers see the same
+			continue
+		}
+		lists[v.list] = true
 		for _, c := range v.contents {
 			listed[c] = true
 		}

@@ -55,6 +55,8 @@ type Config struct {
 	// RequirePrincipal says that anonymous callers can't use the agent. Their card has one skill, whose description says
 	// that they have to authenticate.
 	RequirePrincipal bool
+	// Panicked is called after a panic while a card is made, for which no request may wait. May be nil.
+	Panicked func(ctx context.Context, value any, stack []byte)
 }
 
 // The versions of A2A, and the form of a card that is valid in both 1.0 and 0.3.
@@ -270,7 +272,7 @@ func (b *Builder) content(ctx context.Context, k key, caller run.Caller) (*conte
 	if old != nil {
 		wait = patience
 	}
-	now, err := front.Shared(ctx, &b.flights, k.String(), reading, wait, func(ctx context.Context) (*kept, error) { return b.renew(ctx, k, caller) })
+	now, err := front.Shared(ctx, &b.flights, k.String(), reading, wait, b.config.Panicked, func(ctx context.Context) (*kept, error) { return b.renew(ctx, k, caller) })
 	switch {
 	case err == nil:
 		return now.content, now.fresh, nil
