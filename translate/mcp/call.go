@@ -81,6 +81,11 @@ func (r *request) await(execution translate.Execution, name string) (jsontext.Va
 		return r.answer(execution.Skill(), &outcome, name)
 	}
 	p := &progress{request: r, stream: stream, token: r.meta.ProgressToken.Clone()}
+	defer func() { // also after a panic
+		if p.begun {
+			r.front.Streaming(-1)
+		}
+	}()
 	r.Release()
 	outcome := p.watch(execution)
 	value, fault := r.answer(execution.Skill(), &outcome, name)
@@ -90,7 +95,6 @@ func (r *request) await(execution translate.Execution, name string) (jsontext.Va
 		} else {
 			_ = stream.Result(0, value) // as above
 		}
-		r.front.Streaming(-1)
 	}
 	return value, fault
 }
