@@ -389,6 +389,24 @@ func TestS341LargeRequestsFromSmallOnes(t *testing.T) {
 	}
 }
 
+// S370: many values that become no field, such as nulls, do not each take a copy of the long name around them.
+func TestS370NothingUnderALongName(t *testing.T) {
+	skill, _ := only(t, translated(t, operation(v30, "GET /a", `{parameters: [{name: x, in: query, style: deepObject, schema: {}}], `+ok+`}`), all()))
+	for _, nothing := range []string{"null,", "{},", "[],"} {
+		inputs := `{"x":{"` + strings.Repeat("n", 300<<10) + `":[` + strings.Repeat(nothing, 20_000) + `1]}}`
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		r, failure := skill.Operation.Request(t.Context(), jsontext.Value(inputs), nil)
+		runtime.ReadMemStats(&after)
+		if failure != nil || !strings.HasSuffix(r.URL.RawQuery, "%5D%5B%5D=1") {
+			t.Errorf("%s: %v", nothing, failure)
+		}
+		if taken := (after.TotalAlloc - before.TotalAlloc) >> 20; taken > 50 {
+			t.Errorf("%s takes %d MiB", nothing, taken)
+		}
+	}
+}
+
 // S352: many alternatives of security, and many schemes in one, take no time in each of many operations.
 func TestS352ManyAlternatives(t *testing.T) {
 	var alternatives, schemes, every, paths strings.Builder

@@ -305,7 +305,8 @@ func (f *fields) add(all iter.Seq[string]) {
 func (p *Parameter) fields(value jsontext.Value, escape func(string) string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		if p.Style == "deepObject" && p.In != "cookie" {
-			deepFields(p.Name, value, escape, yield)
+			name := []byte(p.Name)
+			deepFields(&name, value, escape, yield)
 			return
 		}
 		parts := p.parts(value)
@@ -322,29 +323,34 @@ func (p *Parameter) fields(value jsontext.Value, escape func(string) string) ite
 }
 
 // deepFields yields the fields of a value in the style deepObject: a[b]=c. What this means for arrays, OpenAPI does not say; servers in use read
-// a[]=b and, for objects in arrays, a[0][b]=c.
-func deepFields(name string, value jsontext.Value, escape func(string) string, yield func(string) bool) (more bool) {
+// a[]=b and, for objects in arrays, a[0][b]=c. The name of the value grows in place: many values without fields may have a long one in common.
+func deepFields(name *[]byte, value jsontext.Value, escape func(string) string, yield func(string) bool) (more bool) {
+	outer := len(*name)
+	within := func(part []byte, value jsontext.Value) bool {
+		*name = append(append(append((*name)[:outer], '['), part...), ']')
+		return deepFields(name, value, escape, yield)
+	}
 	switch value.Kind() {
 	case '{':
 		for member, value := range jsonrpc.Members(value) {
-			if !deepFields(name+"["+string(jsonrpc.Unquote(member))+"]", value, escape, yield) {
+			if !within(jsonrpc.Unquote(member), value) {
 				return false
 			}
 		}
 	case '[':
 		i := 0
 		for item := range jsonrpc.Items(value) {
-			index := ""
+			var index []byte
 			if item.Kind() == '{' || item.Kind() == '[' {
-				index = strconv.Itoa(i)
+				index = strconv.AppendInt(nil, int64(i), 10)
 			}
-			if i++; !deepFields(name+"["+index+"]", item, escape, yield) {
+			if i++; !within(index, item) {
 				return false
 			}
 		}
 	case 'n':
 	default:
-		return yield(escape(name) + "=" + escape(textOf(value)))
+		return yield(escape(string(*name)) + "=" + escape(textOf(value)))
 	}
 	return true
 }
