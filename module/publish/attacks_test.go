@@ -1,6 +1,7 @@
 package publish_test
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"net"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
 )
 
@@ -298,4 +300,45 @@ func TestS354Issuers(t *testing.T) {
 			t.Errorf("%s: asked %d times: %v", option, asked.Load(), d)
 		}
 	}
+}
+
+// S372: clients that read nothing of a large index take bounded memory, which leaves room for others, and not for long.
+func TestS372UnreadDocuments(t *testing.T) {
+	longtest.Need(t, longtest.Long)
+	paths := object{}
+	for i := range 640 {
+		paths[fmt.Sprintf("/a%d", i)] = object{"get": object{"operationId": fmt.Sprintf("a%d", i), "description": strings.Repeat("x", 16<<10), "responses": object{"200": object{"description": "A."}}}}
+	}
+	text := string(mustJSON(object{"openapi": "3.1.0", "info": object{"title": "Many", "version": "1"}, "paths": paths}))
+	a := startAPI(t)
+	p := start(t, a, testbed.Site("skill_publish {\n\topenapi "+write(t, "many.json", text)+" {\n\t\tinclude *\n\t}\n\tstore memory\n}"))
+	get := func(from byte) net.Conn {
+		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, from)}}
+		c, err := dialer.DialContext(t.Context(), "tcp", strings.TrimPrefix(p.base, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		_ = c.(*net.TCPConn).SetReadBuffer(4 << 10) //nolint:forcetypeassert // it is one
+		_, _ = io.WriteString(c, "GET /.well-known/skill-sharing HTTP/1.1\r\nHost: "+strings.TrimPrefix(p.base, "http://")+"\r\n\r\n")
+		return c
+	}
+	own := func() int { return p.get("/.well-known/skill-sharing").Status }
+	if status := own(); status != http.StatusOK {
+		t.Fatal(status)
+	}
+	for range 100 {
+		if get(1); own() == http.StatusTooManyRequests {
+			break
+		}
+	}
+	if status := own(); status != http.StatusTooManyRequests {
+		t.Errorf("with many that read nothing: %d", status)
+	}
+	other := get(2)
+	_ = other.SetReadDeadline(time.Now().Add(time.Minute))
+	if line, err := bufio.NewReader(other).ReadString('\n'); err != nil || !strings.Contains(line, "200") {
+		t.Errorf("from another address: %s %v", line, err)
+	}
+	testbed.Eventually(t, 50*time.Second, func() bool { return own() == http.StatusOK }, "the memory is free")
 }

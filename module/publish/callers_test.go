@@ -114,6 +114,9 @@ func TestS351GuessedKeys(t *testing.T) {
 			t.Errorf("%q: %v", headers, got)
 		}
 	}
+	if got := p.invoke("add-pet", `{"name":"Rex"}`, key, "1"); got.Status != http.StatusUnauthorized || got.code() != "AUTH_REQUIRED" || !strings.Contains(got.Body, `"header":"X-Pets-Key"`) || a.Count() != 3 {
+		t.Errorf("an operation that needs a credential: %v", got)
+	}
 	if got := p.invoke("add-pet", `{"name":"Rex"}`, key, "1", "X-Pets-Key", "mine"); got.Run.Status != "completed" {
 		t.Errorf("%v", got)
 	}

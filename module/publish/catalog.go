@@ -57,6 +57,12 @@ func (q *request) serveDescriptor(c *catalog, s *publish.Skill) {
 
 // serveDocument writes a document, or that the client has it already. Nothing keeps a private one.
 func (q *request) serveDocument(text []byte, private bool) {
+	memory := q.memory()
+	defer memory.Set(0)
+	if !memory.Set(int64(len(text))) {
+		q.failForNow(http.StatusTooManyRequests, document.RateLimited, "Too many answers are in memory", time.Second)
+		return
+	}
 	sum := sha256.Sum256(text)
 	header := q.w.Header()
 	header.Set("Content-Type", "application/json")
@@ -66,7 +72,7 @@ func (q *request) serveDocument(text []byte, private bool) {
 		header.Set("Cache-Control", "no-store")
 	}
 	header.Add("Vary", "Authorization")
-	http.ServeContent(q.w, q.Request, "", time.Time{}, bytes.NewReader(text))
+	http.ServeContent(paced{q.w, q}, q.Request, "", time.Time{}, bytes.NewReader(text))
 }
 
 // documents returns the base of the URLs in documents. Otherwise it answers.

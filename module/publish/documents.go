@@ -4,16 +4,15 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -38,6 +37,8 @@ const (
 	// shortestPause is for how long one is not read again after an error, each further time for twice as long, up to longestPause: its server may be about
 	// to start, or be this Caddy.
 	shortestPause, longestPause = time.Second, time.Minute
+	// firstPatience is for how long requests wait at first until all documents were read. Then the others are published without those that are slow.
+	firstPatience = 5 * time.Second
 	// readTimeout bounds the time for one document, and maxDocument its size.
 	readTimeout = 30 * time.Second
 	maxDocument = 16 << 20
@@ -45,27 +46,30 @@ const (
 	maxLines = 100
 )
 
-// documents are what a handler publishes. They are data: configurations that have the same ones share them, and read them in turns.
+// documents are what a handler publishes. They are data: configurations that have the same ones share them.
 type documents struct {
 	namespace string
 	provider  document.Provider
 	current   atomic.Pointer[catalog]
 	loaded    chan struct{} // closed when current is set
+	sources   []*source
 
-	mu      sync.Mutex // guards what follows
-	sources []*source
-	changed bool // since current was set
+	mu      sync.Mutex // held while current is set
+	changed bool       // since current was set
 }
 
 // source is an OpenAPI document, or the folder of descriptors.
 type source struct {
-	name    string
-	read    func(ctx context.Context, r *reader) (*publish.API, error)
-	last    *publish.API    // that could be read; nil: none
-	sum     []byte          // of the texts from URLs that it is made of
-	urls    map[string]bool // of these texts
+	name string
+	read func(ctx context.Context, r *reader) (*publish.API, error)
+	last atomic.Pointer[publish.API] // that could be read; nil: none
+	seen atomic.Bool                 // it was read, or can't be
+
+	mu      sync.Mutex      // held while it is read: configurations that share it read it in turns. It guards what follows
+	urls    map[string]bool // of the texts that it is made of
 	files   []string        // that are looked at
 	stamp   string          // of the files when they were read
+	again   bool            // it is read once more because there are other files
 	due     time.Time       // when what is from URLs is read again; zero: nothing is
 	pause   time.Duration
 	problem string // that was logged last
@@ -106,19 +110,28 @@ func (h *Handler) newDocuments(namespace string) *documents {
 	return l
 }
 
-// refresh reads the documents that have changed, or may have, and returns after how long to look again.
-func (l *documents) refresh(ctx context.Context, transport http.RoundTripper, logger *zap.Logger) (next time.Duration) {
+// refresh reads a source if it has changed, or may have, and returns after how long to look again.
+func (l *documents) refresh(ctx context.Context, s *source, transport http.RoundTripper, logger *zap.Logger) (next time.Duration) {
+	s.mu.Lock()
+	changed := s.refresh(ctx, &reader{transport: transport, before: s.urls, urls: map[string]bool{}}, logger)
+	next = lookEvery
+	if s.pause > 0 {
+		next = min(next, s.pause)
+	}
+	s.mu.Unlock()
+	l.publish(changed, false, logger)
+	return next
+}
+
+// publish publishes what was read if it has changed: for the first time when all sources were read, or late.
+func (l *documents) publish(changed, late bool, logger *zap.Logger) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	next = lookEvery
-	for _, s := range l.sources {
-		l.changed = s.refresh(ctx, &reader{transport: transport, texts: sha256.New(), before: s.urls, urls: map[string]bool{}}, logger) || l.changed
-		if s.pause > 0 {
-			next = min(next, s.pause)
-		}
-	}
-	if !l.changed && l.current.Load() != nil || ctx.Err() != nil {
-		return next
+	l.changed = l.changed || changed
+	isFirst := l.current.Load() == nil
+	awaits := slices.ContainsFunc(l.sources, func(s *source) bool { return !s.seen.Load() })
+	if isFirst && awaits && !late || !isFirst && !l.changed {
+		return
 	}
 	l.changed = false
 	c, leftOut := l.catalog()
@@ -128,10 +141,9 @@ func (l *documents) refresh(ctx context.Context, transport http.RoundTripper, lo
 		}
 	}
 	logger.Info("skills are published", zap.String("namespace", l.namespace), zap.Int("skills", len(c.ordered)), zap.Int("left_out", len(leftOut)))
-	if l.current.Swap(c) == nil {
+	if l.current.Store(c); isFirst {
 		close(l.loaded)
 	}
-	return next
 }
 
 // refresh reads the source if that is due, and reports whether it has changed. After an error, what was read before stays.
@@ -145,6 +157,7 @@ func (s *source) refresh(ctx context.Context, r *reader, logger *zap.Logger) boo
 	if ctx.Err() != nil {
 		return false
 	}
+	defer s.seen.Store(true)
 	s.stamp, err = stamp, cmp.Or(err, r.lost)
 	switch {
 	case r.fresh > 0:
@@ -160,28 +173,32 @@ func (s *source) refresh(ctx context.Context, r *reader, logger *zap.Logger) boo
 		if s.problem != err.Error() {
 			s.problem = err.Error()
 			message := "a document can't be read; what was published of it before stays"
-			if s.last == nil {
+			if s.last.Load() == nil {
 				message = "a document can't be read; nothing of it is published"
 			}
 			logger.Warn(message, zap.String("document", s.name), zap.Error(err))
 		}
 		return false
 	}
-	sum := r.texts.Sum(nil)
-	if same && s.last != nil && s.problem == "" && bytes.Equal(sum, s.sum) {
-		return false
-	}
-	s.last, s.sum, s.urls, s.problem, s.pause = api, sum, r.urls, "", 0
 	if api.Referred != nil {
-		s.files = nil
+		var files []string
 		for _, u := range api.Referred {
 			if u.Scheme == "file" {
-				s.files = append(s.files, filepath.FromSlash(u.Path))
+				files = append(files, filepath.FromSlash(u.Path))
 			}
 		}
-		s.stamp = s.look()
+		slices.Sort(files)
+		same = slices.Equal(files, s.files)
+		if s.files, s.again = files, !same && !s.again; s.again { // they may have changed since they were read
+			s.stamp = ""
+		} else if !same {
+			s.stamp = s.look()
+		}
 	}
-	return true
+	before := s.last.Swap(api)
+	same = before != nil && s.problem == "" && api.Sum != nil && bytes.Equal(api.Sum, before.Sum)
+	s.urls, s.problem, s.pause = r.urls, "", 0
+	return !same
 }
 
 // guarded reads the source. A document that makes the reader panic can't be read.
@@ -213,13 +230,13 @@ func (s *source) look() string {
 	return b.String()
 }
 
-// catalog returns what is published now, and what is left out. The lock is held.
+// catalog returns what is published now, and what is left out.
 func (l *documents) catalog() (*catalog, []publish.LeftOut) {
 	c := &catalog{namespace: l.namespace, provider: l.provider, skills: map[string]*publish.Skill{}}
 	var read []*publish.API
 	for _, s := range l.sources {
-		if s.last != nil {
-			c.provider.Name, read = cmp.Or(c.provider.Name, s.last.Title), append(read, s.last)
+		if last := s.last.Load(); last != nil {
+			c.provider.Name, read = cmp.Or(c.provider.Name, last.Title), append(read, last)
 		}
 	}
 	c.provider.Name = cmp.Or(c.provider.Name, l.namespace)
@@ -235,7 +252,6 @@ func (l *documents) catalog() (*catalog, []publish.LeftOut) {
 type reader struct {
 	transport http.RoundTripper
 	fresh     time.Duration // how long all that were read are fresh; 0: none was
-	texts     hash.Hash     // of all that were read
 	urls      map[string]bool
 	before    map[string]bool // the urls when the documents were read before
 	lost      error           // why one of these can't be read
@@ -280,7 +296,7 @@ func (r *reader) fetch(ctx context.Context, location *url.URL) ([]byte, error) {
 		}
 	}
 	r.fresh = min(cmp.Or(r.fresh, fresh), fresh)
-	text, err := io.ReadAll(io.TeeReader(io.LimitReader(a.Body, maxDocument+1), r.texts))
+	text, err := io.ReadAll(io.LimitReader(a.Body, maxDocument+1))
 	if err == nil && len(text) > maxDocument {
 		err = errors.New("it is larger than 16 MiB")
 	}
@@ -299,7 +315,9 @@ func Check(ctx context.Context) (handlers, skills int, found []publish.LeftOut) 
 // read reads the documents, and returns what they publish and what is wrong.
 func (h *Handler) read(ctx context.Context) (*catalog, []publish.LeftOut) {
 	l := h.newDocuments(h.site().namespace)
-	l.refresh(ctx, h.transport, zap.NewNop())
+	for _, s := range l.sources {
+		l.refresh(ctx, s, h.transport, zap.NewNop())
+	}
 	var found []publish.LeftOut
 	for _, fault := range h.site().wrong {
 		found = append(found, publish.LeftOut{Reason: fault, Mistake: true})

@@ -2,12 +2,12 @@ package publish
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -33,7 +33,7 @@ func TestUnchangedDocumentIsNotLogged(t *testing.T) {
 			title = "Other Pets"
 		}
 		l.sources[0].due = time.Now()
-		l.refresh(t.Context(), http.DefaultTransport, zap.New(core))
+		l.refresh(t.Context(), l.sources[0], http.DefaultTransport, zap.New(core))
 		if n := logs.FilterMessage("an operation is not published").Len(); n != want || reads != i+1 {
 			t.Errorf("read %d: %d lines after %d reads, want %d: %v", i, n, reads, want, logs.All())
 		}
@@ -56,9 +56,45 @@ func TestFileWithoutURLs(t *testing.T) {
 		return read(ctx, r)
 	}
 	for range 3 {
-		s.refresh(t.Context(), &reader{transport: http.DefaultTransport, texts: sha256.New(), urls: map[string]bool{}}, zap.NewNop())
+		s.refresh(t.Context(), &reader{transport: http.DefaultTransport, urls: map[string]bool{}}, zap.NewNop())
 	}
-	if reads != 1 || s.last == nil {
+	if reads != 1 || s.last.Load() == nil {
 		t.Errorf("%d reads, %s", reads, s.problem)
+	}
+}
+
+// A file that changes while it is read is read again, also if the change makes it one of several.
+func TestFileThatChangesMeanwhile(t *testing.T) {
+	const text = `{"openapi":"3.1.0","info":{"title":"Pets","version":"1"},"paths":{"/a":{"get":{"operationId":"a","responses":{"200":%s}}}}}`
+	folder := t.TempDir()
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("api.json", fmt.Sprintf(text, `{"description":"A."}`))
+	h := &Handler{OpenAPI: []Document{{Location: filepath.Join(folder, "api.json"), Include: []string{"*"}}}}
+	l := h.newDocuments("pets")
+	s := l.sources[0]
+	read, reads := s.read, 0
+	s.read = func(ctx context.Context, r *reader) (*publish.API, error) {
+		api, err := read(ctx, r)
+		switch reads++; reads {
+		case 1:
+			write("api.json", fmt.Sprintf(text, `{"$ref":"ok.json"}`))
+			write("ok.json", `{"description":"Old."}`)
+		case 2:
+			write("ok.json", `{"description":"The newest."}`)
+		}
+		return api, err
+	}
+	for range 6 {
+		l.refresh(t.Context(), s, http.DefaultTransport, zap.NewNop())
+	}
+	if got := string(l.current.Load().ordered[0].Descriptor("", "")); !strings.Contains(got, "The newest.") {
+		t.Errorf("after %d reads: %s", reads, got)
+	}
+	if reads > 4 {
+		t.Errorf("%d reads", reads)
 	}
 }

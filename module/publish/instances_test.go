@@ -128,6 +128,28 @@ func TestDocumentOfLateServer(t *testing.T) {
 	}, "the document is published")
 }
 
+// S371: a document that is not answered delays neither the others nor their changes.
+func TestS371DocumentThatIsNotAnswered(t *testing.T) {
+	longtest.Need(t, longtest.Long)
+	a := startAPI(t)
+	end := make(chan struct{})
+	silent := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-end }))
+	t.Cleanup(silent.Close)
+	t.Cleanup(func() { close(end) })
+	site := a.site(t, "allow_http\n\tallow_networks 127.0.0.1/32\n\topenapi "+silent.URL+"/a.yaml {\n\t\tinclude *\n\t}\n\topenapi "+silent.URL+"/b.yaml {\n\t\tinclude *\n\t}")
+	_, file, _ := strings.Cut(site, "openapi ")
+	file, _, _ = strings.Cut(file, " ")
+	p := start(t, a, site)
+	began := time.Now()
+	if got := p.get("/.well-known/skill-sharing"); strings.Count(got.Body, "descriptor_url") != 4 || time.Since(began) > 20*time.Second {
+		t.Errorf("after %s: %v", time.Since(began), got)
+	}
+	if err := os.WriteFile(file, []byte(strings.Replace(pets, "summary: Get a pet", "summary: Changed", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	testbed.Eventually(t, 15*time.Second, func() bool { return strings.Contains(p.get("/.well-known/skill-sharing").Body, "Changed") }, "the change is published")
+}
+
 // Two instances that share a database know each other's kept runs, and execute what has a key once. A run whose process is killed is lost, and not executed again.
 func TestInstances(t *testing.T) {
 	longtest.Need(t, longtest.Long)

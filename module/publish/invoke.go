@@ -227,6 +227,10 @@ func (q *request) read(s *publish.Skill) *invocation {
 		return invalid(http.StatusBadRequest, "The header Idempotency-Key has to be one text of 1 to 256 bytes", nil)
 	}
 	if key := q.Header.Get("Idempotency-Key"); key != "" && q.caller == "" && len(s.Operation.Credential(q.forwarded(s.Operation))) == 0 && !front.IsRandomUUID(strings.Trim(key, `"`)) {
+		if s.Operation.Demand.Type != "" { // as the API would say, which is not asked: an invocation with a key is executed once
+			q.fail(http.StatusUnauthorized, document.AuthRequired, "The operation needs a credential; without one, an Idempotency-Key has to be a random UUID (version 4 or 7)", s.Operation.Demand)
+			return nil
+		}
 		return invalid(http.StatusBadRequest, "The Idempotency-Key of a caller without a credential has to be a random UUID (version 4 or 7): who repeats an invocation with its key gets its outcome", nil)
 	}
 	text, end := q.body()

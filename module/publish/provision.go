@@ -134,17 +134,30 @@ func (h *Handler) start(ctx caddy.Context) {
 		return
 	}
 	h.documents.Store(l)
-	h.use.Acquire() // until the watch ends, so that nothing is released before
+	l.publish(false, false, h.logger) // without documents, there is nothing to wait for
+	var watches sync.WaitGroup
+	for _, s := range l.sources { // one that is slow does not delay the others
+		watches.Go(func() {
+			for ctx.Err() == nil {
+				next := l.refresh(ctx, s, h.transport, h.logger)
+				select {
+				case <-ctx.Done():
+				case <-time.After(next):
+				}
+			}
+		})
+	}
+	h.use.Acquire() // until the watches end, so that nothing is released before
 	go func() {
 		defer h.use.Done()
 		defer release()
-		for ctx.Err() == nil {
-			next := l.refresh(ctx, h.transport, h.logger)
-			select {
-			case <-ctx.Done():
-			case <-time.After(next):
-			}
+		select {
+		case <-l.loaded:
+		case <-time.After(firstPatience):
+			l.publish(false, true, h.logger)
+		case <-ctx.Done():
 		}
+		watches.Wait()
 	}()
 }
 

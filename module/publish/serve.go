@@ -182,15 +182,25 @@ func (q *request) write(status int, value any) {
 	}
 }
 
-// send writes the body of an answer in parts. A client that takes too long to read one is disconnected, since its answer takes memory that others need.
+// send writes the body of an answer in parts.
 func (q *request) send(text []byte) {
-	server, _ := q.Context().Value(http.ServerContextKey).(*http.Server)
 	for part := range slices.Chunk(text, maxPart) {
-		if server != nil && server.WriteTimeout <= 0 { // otherwise it has a deadline
-			_ = http.NewResponseController(q.w).SetWriteDeadline(time.Now().Add(patience)) // not supported: a handler in front buffers
-		}
-		if _, err := q.w.Write(part); err != nil { // the client has left
+		if _, err := (paced{q.w, q}).Write(part); err != nil { // the client has left
 			return
 		}
 	}
+}
+
+// paced writes parts of an answer. A client that takes too long to read one is disconnected, since its answer takes memory that others need.
+type paced struct {
+	http.ResponseWriter
+	of *request
+}
+
+// Write implements [io.Writer].
+func (w paced) Write(part []byte) (int, error) {
+	if server, _ := w.of.Context().Value(http.ServerContextKey).(*http.Server); server != nil && server.WriteTimeout <= 0 { // otherwise it has a deadline
+		_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(patience)) // not supported: a handler in front buffers
+	}
+	return w.ResponseWriter.Write(part)
 }

@@ -1,6 +1,7 @@
 package publish
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -38,6 +39,8 @@ type API struct {
 	LeftOut []LeftOut
 	// Referred are the documents that were read, the one at the location first.
 	Referred []*url.URL
+	// Sum is a digest of all texts that were read, with their URLs.
+	Sum []byte
 }
 
 // maxTime bounds the time to read and translate a document.
@@ -81,7 +84,7 @@ func Read(ctx context.Context, reader Reader, location *url.URL, options *Option
 		}
 		c.add(o.name, skill, err)
 	}
-	c.Referred = docs.referred(location)
+	c.Referred, c.Sum = docs.referred(location), bytes.Clone(docs.sum[:])
 	return &c.API, nil
 }
 

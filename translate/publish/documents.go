@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"crypto/subtle"
 	"errors"
 	"fmt"
 	"io"
@@ -49,7 +51,8 @@ type documents struct {
 	about  map[string]map[string]any // see issuer
 	order  []*url.URL
 	bytes  int
-	depth  int // of references in the way to what references refer to
+	depth  int               // of references in the way to what references refer to
+	sum    [sha256.Size]byte // of all texts, in any order
 }
 
 // read is a document that was read, or a part of one.
@@ -104,6 +107,7 @@ func (d *documents) document(u *url.URL) (any, error) {
 		d.order = append(d.order, u)
 	}
 	if err == nil {
+		d.note(u, text)
 		value, err = parse(text)
 	}
 	for _, in := range jsonvalue.Within(value) {
@@ -114,6 +118,14 @@ func (d *documents) document(u *url.URL) (any, error) {
 	}
 	d.read[u.String()] = read{value, err}
 	return value, err
+}
+
+// note adds a text that was read to the sum.
+func (d *documents) note(u *url.URL, text []byte) {
+	h := sha256.New()
+	_, _ = io.WriteString(h, u.String()+"\n")
+	_, _ = h.Write(text)
+	subtle.XORBytes(d.sum[:], d.sum[:], h.Sum(nil))
 }
 
 // text reads a document: a file in the folder of the first one, or below it, or what has a URL of its origin. Errors do not say what was read.
@@ -152,6 +164,7 @@ func (d *documents) issuer(location string) map[string]any {
 	defer cancel()
 	var said any
 	if text, err := d.reader.Read(ctx, u); err == nil {
+		d.note(u, text)
 		said, _ = jsonvalue.Read(text, jsonvalue.Bounds{Depth: maxLevels, Values: maxValues})
 	}
 	d.about[location] = objectIn(said)
