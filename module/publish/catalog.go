@@ -72,7 +72,7 @@ func (q *request) serveDocument(text []byte, private bool) {
 		header.Set("Cache-Control", "no-store")
 	}
 	header.Add("Vary", "Authorization")
-	http.ServeContent(paced{q.w, q}, q.Request, "", time.Time{}, bytes.NewReader(text))
+	http.ServeContent(q.w, q.Request, "", time.Time{}, bytes.NewReader(text))
 }
 
 // documents returns the base of the URLs in documents. Otherwise it answers.

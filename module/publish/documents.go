@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,6 +22,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/panics"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/publish"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
@@ -114,10 +114,7 @@ func (h *Handler) newDocuments(namespace string) *documents {
 func (l *documents) refresh(ctx context.Context, s *source, transport http.RoundTripper, logger *zap.Logger) (next time.Duration) {
 	s.mu.Lock()
 	changed := s.refresh(ctx, &reader{transport: transport, before: s.urls, urls: map[string]bool{}}, logger)
-	next = lookEvery
-	if s.pause > 0 {
-		next = min(next, s.pause)
-	}
+	next = min(lookEvery, cmp.Or(s.pause, lookEvery))
 	s.mu.Unlock()
 	l.publish(changed, false, logger)
 	return next
@@ -135,10 +132,8 @@ func (l *documents) publish(changed, late bool, logger *zap.Logger) {
 	}
 	l.changed = false
 	c, leftOut := l.catalog()
-	for i, left := range leftOut {
-		if i < maxLines {
-			logger.Warn("an operation is not published", zap.String("document", left.Document), zap.String("operation", left.Operation), zap.String("reason", left.Reason))
-		}
+	for _, left := range leftOut[:min(len(leftOut), maxLines)] {
+		logger.Warn("an operation is not published", zap.String("document", left.Document), zap.String("operation", left.Operation), zap.String("reason", left.Reason))
 	}
 	logger.Info("skills are published", zap.String("namespace", l.namespace), zap.Int("skills", len(c.ordered)), zap.Int("left_out", len(leftOut)))
 	if l.current.Store(c); isFirst {
@@ -153,12 +148,14 @@ func (s *source) refresh(ctx context.Context, r *reader, logger *zap.Logger) boo
 	if same && (s.due.IsZero() || time.Now().Before(s.due)) {
 		return false
 	}
-	api, err := s.guarded(ctx, r)
+	var api *publish.API
+	var err error
+	bug := panics.Recovered(func() { api, err = s.read(ctx, r) })
 	if ctx.Err() != nil {
 		return false
 	}
 	defer s.seen.Store(true)
-	s.stamp, err = stamp, cmp.Or(err, r.lost)
+	s.stamp, err = stamp, cmp.Or(bug, err, r.lost)
 	switch {
 	case r.fresh > 0:
 		s.due = time.Now().Add(r.fresh)
@@ -180,35 +177,16 @@ func (s *source) refresh(ctx context.Context, r *reader, logger *zap.Logger) boo
 		}
 		return false
 	}
-	if api.Referred != nil {
-		var files []string
-		for _, u := range api.Referred {
-			if u.Scheme == "file" {
-				files = append(files, filepath.FromSlash(u.Path))
-			}
-		}
-		slices.Sort(files)
-		same = slices.Equal(files, s.files)
-		if s.files, s.again = files, !same && !s.again; s.again { // they may have changed since they were read
-			s.stamp = ""
-		} else if !same {
-			s.stamp = s.look()
-		}
+	same = slices.Equal(api.Files, s.files)
+	if s.files, s.again = api.Files, !same && !s.again; s.again { // they may have changed since they were read
+		s.stamp = ""
+	} else if !same {
+		s.stamp = s.look()
 	}
 	before := s.last.Swap(api)
 	same = before != nil && s.problem == "" && api.Sum != nil && bytes.Equal(api.Sum, before.Sum)
 	s.urls, s.problem, s.pause = r.urls, "", 0
 	return !same
-}
-
-// guarded reads the source. A document that makes the reader panic can't be read.
-func (s *source) guarded(ctx context.Context, r *reader) (api *publish.API, err error) {
-	defer func() {
-		if value := recover(); value != nil {
-			err = fmt.Errorf("this is a bug of the publisher: %v\n%s", value, debug.Stack())
-		}
-	}()
-	return s.read(ctx, r)
 }
 
 // look returns what tells a change of the files: their times and sizes; of a folder, those of the files in it.

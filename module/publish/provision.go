@@ -151,12 +151,7 @@ func (h *Handler) start(ctx caddy.Context) {
 	go func() {
 		defer h.use.Done()
 		defer release()
-		select {
-		case <-l.loaded:
-		case <-time.After(firstPatience):
-			l.publish(false, true, h.logger)
-		case <-ctx.Done():
-		}
+		defer time.AfterFunc(firstPatience, func() { l.publish(false, true, h.logger) }).Stop()
 		watches.Wait()
 	}()
 }

@@ -149,7 +149,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if published == nil { // the client has left
 		return nil
 	}
-	q := &request{Request: r, w: w, caller: h.callerOf(r), handler: h, next: next}
+	server, _ := r.Context().Value(http.ServerContextKey).(*http.Server)
+	q := &request{Request: r, w: paced{w, server}, caller: h.callerOf(r), handler: h, next: next}
 	q.serve(published)
 	lifetime.SendAnswer(w)
 	return nil

@@ -26,7 +26,7 @@ import (
 // request is a request for what is published.
 type request struct {
 	*http.Request
-	w       http.ResponseWriter
+	w       paced
 	caller  string // by private_for; empty: anonymous
 	handler *Handler
 	next    caddyhttp.Handler
@@ -178,29 +178,29 @@ func (q *request) write(status int, value any) {
 	header.Set("Content-Length", strconv.Itoa(len(text)))
 	q.w.WriteHeader(status)
 	if q.Method != http.MethodHead {
-		q.send(text)
+		_, _ = q.w.Write(text)
 	}
 }
 
-// send writes the body of an answer in parts.
-func (q *request) send(text []byte) {
-	for part := range slices.Chunk(text, maxPart) {
-		if _, err := (paced{q.w, q}).Write(part); err != nil { // the client has left
-			return
-		}
-	}
-}
-
-// paced writes parts of an answer. A client that takes too long to read one is disconnected, since its answer takes memory that others need.
+// paced writes an answer in parts. A client that takes too long to read one is disconnected, since its answer takes memory that others need.
 type paced struct {
 	http.ResponseWriter
-	of *request
+	server *http.Server // nil: it is none of package net/http
 }
 
+// Unwrap is for [http.ResponseController].
+func (w paced) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
 // Write implements [io.Writer].
-func (w paced) Write(part []byte) (int, error) {
-	if server, _ := w.of.Context().Value(http.ServerContextKey).(*http.Server); server != nil && server.WriteTimeout <= 0 { // otherwise it has a deadline
-		_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(patience)) // not supported: a handler in front buffers
+func (w paced) Write(text []byte) (n int, err error) {
+	for part := range slices.Chunk(text, maxPart) {
+		if w.server != nil && w.server.WriteTimeout <= 0 { // otherwise it has a deadline
+			_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(patience)) // not supported: a handler in front buffers
+		}
+		written, err := w.ResponseWriter.Write(part)
+		if n += written; err != nil { // the client has left
+			return n, err
+		}
 	}
-	return w.ResponseWriter.Write(part)
+	return n, nil
 }

@@ -37,8 +37,8 @@ type API struct {
 	Title   string
 	Skills  []*Skill // also those with the same id: see Merge
 	LeftOut []LeftOut
-	// Referred are the documents that were read, the one at the location first.
-	Referred []*url.URL
+	// Files are those that were read, in order; nil: the documents have URLs.
+	Files []string
 	// Sum is a digest of all texts that were read, with their URLs.
 	Sum []byte
 }
@@ -84,7 +84,7 @@ func Read(ctx context.Context, reader Reader, location *url.URL, options *Option
 		}
 		c.add(o.name, skill, err)
 	}
-	c.Referred, c.Sum = docs.referred(location), bytes.Clone(docs.sum[:])
+	c.Files, c.Sum = docs.files(location), bytes.Clone(docs.sum[:])
 	return &c.API, nil
 }
 

@@ -59,7 +59,7 @@ func TestR205ReferencesOutOfTheFolder(t *testing.T) {
 		}
 		api, err := publish.Read(t.Context(), texts{"https://example.com/secret.yaml": "p: {name: " + secret + ", in: query}"}, fileURL(outside, "api/openapi.yaml"), all())
 		hidden(t, api, err)
-		if err == nil && reference != "" && (len(api.LeftOut) != 1 || len(api.Skills) > 0 || len(api.Referred) != 1) {
+		if err == nil && reference != "" && (len(api.LeftOut) != 1 || len(api.Skills) > 0 || len(api.Files) != 1) {
 			t.Errorf("%s: %+v", reference, api)
 		}
 	}

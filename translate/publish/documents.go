@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -171,18 +172,17 @@ func (d *documents) issuer(location string) map[string]any {
 	return d.about[location]
 }
 
-// referred returns the documents that were read, the one at the location first.
-func (d *documents) referred(location *url.URL) []*url.URL {
-	for i, u := range d.order {
-		if d.folder != nil {
-			path := filepath.Join(d.folder.Name(), filepath.FromSlash(strings.TrimPrefix(u.Path, inFolder)))
-			d.order[i] = &url.URL{Scheme: "file", Path: filepath.ToSlash(path)}
-		}
+// files returns the files of the documents, in order; nil: they have URLs.
+func (d *documents) files(location *url.URL) (all []string) {
+	if d.folder == nil {
+		return nil
 	}
-	if d.order[0].Path != location.Path { // it is a symbolic link
-		return append([]*url.URL{location}, d.order...)
+	for _, u := range d.order {
+		all = append(all, filepath.Join(d.folder.Name(), filepath.FromSlash(strings.TrimPrefix(u.Path, inFolder))))
 	}
-	return d.order
+	all = append(all, filepath.FromSlash(location.Path)) // perhaps a symbolic link
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // follow returns what a value refers to if it is a reference, and otherwise the value.

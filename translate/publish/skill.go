@@ -100,7 +100,7 @@ func invalid(err error) error {
 // out.
 func Descriptors(folder string) (*API, error) {
 	files, err := os.ReadDir(folder)
-	c := collection{document: folder}
+	c := collection{document: folder, API: API{Files: []string{folder}}}
 	for _, file := range files {
 		name := file.Name()
 		if slices.Contains([]string{".json", ".yaml", ".yml"}, filepath.Ext(name)) && !strings.HasPrefix(name, ".") {
