@@ -26,6 +26,20 @@ type Member struct {
 	Members []Member
 }
 
+// All returns an iterator over the members of the object, as [Members] does. Members that were collected are not looked for again.
+func (o Object) All() iter.Seq2[jsontext.Value, jsontext.Value] {
+	return func(yield func(name, value jsontext.Value) bool) {
+		if o.Members == nil {
+			eachMember(o.Text, yield)
+		}
+		for _, m := range o.Members {
+			if !yield(m.Name, m.Value) {
+				return
+			}
+		}
+	}
+}
+
 // IsNull reports whether a value is null. The fronts treat an optional member that is null as an absent one, since clients send null for
 // what they leave out. The values that a skill gets are not changed: null may mean something to it.
 func IsNull(v jsontext.Value) bool { return v.Kind() == 'n' }
@@ -77,10 +91,10 @@ func ValueOf(object jsontext.Value, name string) jsontext.Value {
 }
 
 // Repeated returns a name that an object has more than once.
-func Repeated(object jsontext.Value) (name string, twice bool) {
+func Repeated(object Object) (name string, twice bool) {
 	var few [8][]byte // most objects have no more members, and need no map
 	seen, others := few[:0], map[string]bool(nil)
-	for quoted := range Members(object) {
+	for quoted := range object.All() {
 		text := Unquote(quoted)
 		switch {
 		case others[string(text)] || slices.ContainsFunc(seen, func(known []byte) bool { return bytes.Equal(known, text) }):

@@ -57,3 +57,30 @@ func TestValueOfCutText(t *testing.T) {
 		}
 	}
 }
+
+// A body is scanned once: members that were collected are not looked for in the text again.
+func TestCollectedMembers(t *testing.T) {
+	collected := jsonrpc.Object{Text: jsontext.Value(`{"of":1,"the":2,"text":3}`), Members: []jsonrpc.Member{{Name: jsontext.Value(`"a"`), Value: jsontext.Value(`4`)}, {Name: jsontext.Value(`"b"`), Value: jsontext.Value(`5`)}}}
+	for _, c := range []struct {
+		of    jsonrpc.Object
+		names string
+	}{{collected, `"a"4"b"5`}, {jsonrpc.Object{Text: collected.Text}, `"of"1"the"2"text"3`}, {jsonrpc.Object{}, ""}} {
+		names := ""
+		for name, value := range c.of.All() {
+			names += string(name) + string(value)
+		}
+		if names != c.names {
+			t.Errorf("%s, not %s", names, c.names)
+		}
+	}
+	for name := range collected.All() {
+		if string(name) != `"a"` {
+			t.Error("the loop goes on after its end")
+		}
+		break
+	}
+	collected.Members[1].Name = collected.Members[0].Name
+	if name, twice := jsonrpc.Repeated(collected); name != "a" || !twice {
+		t.Error(name, twice)
+	}
+}

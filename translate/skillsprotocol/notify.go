@@ -33,7 +33,7 @@ func (p *params) notify(ctx context.Context, f *Front) (to receiver) {
 	if p.failure != nil {
 		return receiver{}
 	}
-	p.readNames(inNotify, value, []string{paramNotifyURL, paramNotifyToken})
+	p.readNames(inNotify, jsonrpc.Object{Text: value}, []string{paramNotifyURL, paramNotifyToken})
 	to = receiver{p.text(paramNotifyURL), p.text(paramNotifyToken)}
 	checkReceiver(ctx, p, f.Callbacks, to)
 	return to

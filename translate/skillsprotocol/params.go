@@ -86,18 +86,18 @@ func readParams(req *jsonrpc.Request) params {
 		p.failure = invalidParam("params", reasonInvalid, "params are not a JSON object", nil)
 		return p
 	}
-	p.readNames("", req.Params, methods[req.Method].params)
+	p.readNames("", jsonrpc.Object{Text: req.Params, Members: req.Members}, methods[req.Method].params)
 	return p
 }
 
 // readNames reads the names in params or, with a path, in an object of them. They must be unique, and those that are none of known are ignored.
-func (p *params) readNames(path string, object jsontext.Value, known []string) {
+func (p *params) readNames(path string, object jsonrpc.Object, known []string) {
 	if repeated, twice := jsonrpc.Repeated(object); twice {
 		name := path + safetext.Line(repeated, maxName)
 		p.failure = invalidParam(name, reasonDuplicate, "'"+name+"' stands in params more than once", nil)
 		return
 	}
-	for quoted, value := range jsonrpc.Members(object) {
+	for quoted, value := range object.All() {
 		own := jsonrpc.Unquote(quoted)
 		isKnown := func(name string) bool { return strings.TrimPrefix(name, path) == string(own) }
 		if !jsonrpc.IsNull(value) && !slices.ContainsFunc(known, isKnown) {

@@ -18,7 +18,7 @@ import (
 
 // RepeatedParam returns the name of a member of params, or of an object in them other than the arguments, that is there twice.
 func RepeatedParam(req *jsonrpc.Request) (name string, twice bool) {
-	if name, twice = repeated(req.Params); twice {
+	if name, twice = repeated(jsonrpc.Object{Text: req.Params, Members: req.Members}); twice {
 		return name, true
 	}
 	for _, of := range []string{"ref", "argument", "notifications"} {
@@ -90,7 +90,7 @@ func (m *Meta) Read(object jsontext.Value) (name string, twice bool) {
 	m.TraceParent, m.Priority = jsonrpc.Text(jsonrpc.ValueOf(object, MetaTraceParent)), jsonrpc.Word(jsonrpc.ValueOf(object, MetaPriority))
 	m.Tasks = jsonrpc.ValueOf(jsonrpc.ValueOf(m.Capabilities, "extensions"), ExtensionTasks).Kind() == '{'
 	m.OpensURLs = jsonrpc.ValueOf(jsonrpc.ValueOf(m.Capabilities, "elicitation"), "url").Kind() == '{'
-	if name, twice = repeated(object); twice {
+	if name, twice = repeated(jsonrpc.Object{Text: object}); twice {
 		return name, true
 	}
 	return repeatedIn(m.Capabilities)
@@ -133,7 +133,7 @@ func Trim(s string) string { return strings.Trim(s, " \t") }
 
 // RepeatedArgument returns the name of an argument that is there twice, and the problem in words; empty: none is.
 func RepeatedArgument(arguments jsontext.Value) (name, problem string) {
-	name, twice := repeated(arguments)
+	name, twice := repeated(jsonrpc.Object{Text: arguments})
 	if !twice {
 		return "", ""
 	}
@@ -173,7 +173,7 @@ func repeatedIn(object jsontext.Value) (name string, twice bool) {
 	if object.Kind() != '{' {
 		return "", false
 	}
-	if name, twice = repeated(object); twice {
+	if name, twice = repeated(jsonrpc.Object{Text: object}); twice {
 		return name, true
 	}
 	path := repeatedWithin(object)
@@ -181,7 +181,7 @@ func repeatedIn(object jsontext.Value) (name string, twice bool) {
 }
 
 // repeated returns a name that an object has more than once, cleaned.
-func repeated(object jsontext.Value) (name string, twice bool) {
+func repeated(object jsonrpc.Object) (name string, twice bool) {
 	name, twice = jsonrpc.Repeated(object)
 	return safetext.Line(name, MaxQuoted), twice
 }

@@ -122,7 +122,7 @@ func (in *Inputs) Restored(arguments jsonrpc.Object) (jsonrpc.Object, *run.Failu
 	var given map[int]bool
 	renamed := false
 	text := jsontext.Value{'{'}
-	for name, value := range jsonrpc.Members(arguments.Text) {
+	for name, value := range arguments.All() {
 		i, named := in.find(name)
 		if named != notGiven && given[i] {
 			return arguments, in.as(i, byModelName).fault(run.Ambiguous, "", fmt.Sprintf("is given twice, also as %q", safetext.Clip(in.inputs[i].name, jsonvalue.MaxActual)))
