@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -43,7 +44,7 @@ func setting(t *testing.T, file, name string) string {
 	return found[len(found)-1][1]
 }
 
-// TestManualsSystemd: both units start Caddy without --environ, wait longer than Caddy does with the Caddyfile of the manual, and pass the secret that
+// TestManualsSystemd: both units start Caddy without --environ, look for faults before it gets a Caddyfile, wait longer than Caddy does with the Caddyfile of the manual, and pass the secret that
 // this reads.
 func TestManualsSystemd(t *testing.T) {
 	var caddyfile string
@@ -63,6 +64,12 @@ func TestManualsSystemd(t *testing.T) {
 	for unit, file := range map[string]string{ownUnit: ownUnit, caddysUnit: dropIn} {
 		if start := setting(t, file, "ExecStart"); !strings.Contains(start, "/caddy run --config /etc/") {
 			t.Errorf("%s starts %q", file, start)
+		}
+		path := `(/usr/[a-z/]*bin/caddy) %s --config (/etc/[a-z-]+/Caddyfile)`
+		for option, command := range map[string]string{"ExecStart": "run", "ExecStartPre": "validate", "ExecReload": "adapt"} {
+			if !regexp.MustCompile(`(?m)^` + option + `=.*` + fmt.Sprintf(path, command)).MatchString(readFile(t, "caddyfile-examples/deploy/systemd/"+file)) {
+				t.Errorf("%s has no %s with caddy %s", file, option, command)
+			}
 		}
 		if stop, err := caddy.ParseDuration(setting(t, file, "TimeoutStopSec")); err != nil || waits == 0 || stop <= waits {
 			t.Errorf("%s waits %s (%v), Caddy %s", file, stop, err, waits)
@@ -159,6 +166,22 @@ func TestManualsSystemdReload(t *testing.T) {
 	words := strings.Fields(setting(t, ownUnit, "ExecStart"))[1:]
 	command, _ := startCaddy(t, append(words[:len(words)-1], file)...)
 	told("READY=1")
+	adapt := regexp.MustCompile(`(?m)^ExecReload=/bin/sh -c '(exec .*)'$`).FindStringSubmatch(readFile(t, "caddyfile-examples/deploy/systemd/"+ownUnit))
+	if adapt == nil {
+		t.Fatal("a reload does not look for faults first")
+	}
+	check := func(caddyfile string) string {
+		line := strings.NewReplacer("/etc/skill-bridge/Caddyfile", caddyfile, "/usr/local/bin/caddy", os.Args[0]).Replace(adapt[1])
+		shell := exec.CommandContext(t.Context(), "sh", "-c", line)
+		shell.Env = append(os.Environ(), asCaddy+"=1")
+		output, err := shell.CombinedOutput()
+		return fmt.Sprintf("%v %s", err, output)
+	}
+	wrong := filepath.Join(folder, "wrong")
+	write(wrong, "http://127.0.0.1:"+port+" {\n\tskill_bridge /rpc {\n\t\tallow_htp\n\t}\n}\n")
+	if good, bad := check(file), check(wrong); !strings.HasPrefix(good, "<nil>") || strings.HasPrefix(bad, "<nil>") || !strings.Contains(bad, `unknown option \"allow_htp\"`) {
+		t.Errorf("before a reload: %s, with a fault: %s", good, bad)
+	}
 	write(secret, "second")
 	reloading := make(chan struct{})
 	go func() { // Caddy ignores the signal until it has noted its file, which is after it says that it is ready
