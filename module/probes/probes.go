@@ -82,10 +82,14 @@ func (a *Answer) ask(db *store.DB) {
 		return
 	}
 	switch s := db.Ask(); {
+	case s.Trouble != nil:
+		status := degraded
+		if !s.Open {
+			status = unready
+		}
+		a.add(status, "database: "+safetext.Field(s.Trouble.Error(), observe.MaxLoggedError))
 	case !s.Open:
 		a.add(unready, "database: "+s.Place+" is not open yet")
-	case s.Trouble != nil:
-		a.add(degraded, "database: "+safetext.Field(s.Trouble.Error(), observe.MaxLoggedError))
 	}
 }
 

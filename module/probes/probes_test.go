@@ -107,7 +107,7 @@ func TestProbes(t *testing.T) {
 		}
 	}
 	reload(bridge("store sqlite /dev/null/bridge.db", provider))
-	const unopened = "database: SQLite in /dev/null/bridge.db is not open yet"
+	const unopened = "database: SQLite in /dev/null/bridge.db: mkdir /dev/null: not a directory"
 	w.want(`Service Unavailable {"status":"unready","problems":["database"]}`, `Service Unavailable {"status":"unready","problems":["`+unopened+`"],"error":"not ready: `+unopened+`"}`)
 	reload(testbed.AdminAPI + testbed.Site("header Content-Type application/json", "respond /readyz nothing"))
 	w.want("OK nothing", `Service Unavailable {"status":"unready","problems":["configuration: it has no skill_bridge, and no skill_publish"],"error":"not ready: configuration: it has no skill_bridge, and no skill_publish"}`)

@@ -583,7 +583,7 @@ func TestWithoutBridge(t *testing.T) {
 			t.Fatal(err)
 		}
 		want("/skill_bridge/readyz", map[string]string{
-			"store memory": `{"status":"unready","problems":["database: SQLite in /dev/null/a.db is not open yet"]`, "include getPet addPet listPets slow": `{"status":"degraded","problems":["documents: no skill is published"]`,
+			"store memory": `{"status":"unready","problems":["database: SQLite in /dev/null/a.db: mkdir /dev/null: not a directory"]`, "include getPet addPet listPets slow": `{"status":"degraded","problems":["documents: no skill is published"]`,
 		}[from])
 	}
 }
