@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
@@ -36,6 +37,7 @@ func newResolver() *resolver {
 const (
 	literal = "a secret is written in the configuration, where Caddy's admin API and its saved configuration show it; use {file./path} or {env.NAME}"
 	printed = "a secret is in an environment variable, and Caddy was started with --environ, which prints all of them, under systemd to the journal: use {file./path}, or start Caddy without --environ"
+	short   = "a secret has fewer than 4 bytes: it can be guessed, and is removed from logs and answers only where it stands alone; check the file or variable"
 	quoted  = "a secret begins and ends with a quotation mark, which is sent as a part of it; remove the marks from the file or variable, unless they belong to the secret"
 )
 
@@ -95,6 +97,7 @@ func (r *resolver) secret(option, text string) (string, error) {
 	}
 	r.warnIf(value != "" && len(parts) == 0, literal, option)
 	r.warnIf(isPrinted(text), printed, option)
+	r.warnIf(len(parts) > 0 && len(value) < credential.MinInWord, short, option)
 	r.warnIf(inQuotes(value) || slices.ContainsFunc(parts, inQuotes), quoted, option)
 	r.keep(value)
 	r.keepParts(parts)

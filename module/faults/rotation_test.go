@@ -217,6 +217,11 @@ func TestR122MistakesInSecrets(t *testing.T) {
 	if !c.Log.Has("a secret begins and ends with a quotation mark") {
 		t.Error("no warning about quotes")
 	}
+	t.Setenv("R122_KEY", "a")
+	if err := c.Reload(text("api_key {env.R122_KEY}")); err != nil || !c.Log.Has("a secret has fewer than 4 bytes") {
+		t.Errorf("no warning about a key of one letter: %v", err)
+	}
+	t.Setenv("R122_KEY", `"`+earlierKey+`"`)
 	for options, wanted := range map[string]string{
 		"api_key {file.key}":                                           "placeholder {file.key} is empty: a file needs an absolute path",
 		"api_key {header.X-Key}":                                       "placeholder {header.X-Key} is empty or not known",

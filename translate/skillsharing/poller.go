@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -156,7 +157,7 @@ func (p *poller) failed(ctx context.Context, e *run.Failure) (again bool, final 
 			return false, e
 		}
 		e.Lost = false
-		e.Message += " Perhaps not all servers of the provider know the run yet."
+		e.Message = strings.TrimSuffix(e.Message, ".") + ". Perhaps not all servers of the provider know the run yet."
 		return false, p.countFailure(passing(e))
 	case transient(e):
 		return false, p.countFailure(passing(e))

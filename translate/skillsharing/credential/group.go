@@ -101,7 +101,7 @@ func signaturesIn[T ~string | ~[]byte](g *Group, texts ...T) (found []string) {
 func (g *Group) ScrubText(text string) string {
 	r := redactor{signatures: signaturesIn(g, text)}
 	for _, secret := range g.secrets().all {
-		text = replaceFold(text, secret)
+		text = replace(text, secret, true)
 	}
 	return r.text(text)
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -27,15 +29,29 @@ func Scrub(text string, credentials ...Credentials) string {
 	return NewGroup(credentials...).ScrubText(text)
 }
 
-// replaceFold replaces a secret in a text. If the secret is long, it ignores the case of letters.
-func replaceFold(text, secret string) string {
-	if len(secret) < MinOutputSecret {
+// MinInWord is the length of the shortest secret that is also replaced within words, in bytes. A shorter one, such as a or 12, is in most texts: they could
+// not be read, and what is missing in their words would tell the secret.
+const MinInWord = 4
+
+// inWord reports whether a part of a text is within a word or a number.
+func inWord(text string, start, end int) bool {
+	isWord := func(r rune, _ int) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
+	part := text[start:end]
+	return isWord(utf8.DecodeLastRuneInString(text[:start])) && isWord(utf8.DecodeRuneInString(part)) ||
+		isWord(utf8.DecodeLastRuneInString(part)) && isWord(utf8.DecodeRuneInString(text[end:]))
+}
+
+// replace replaces a secret in a text, a very short one only outside of words. If the secret is long, and fold is set, it ignores the case of letters.
+func replace(text, secret string, fold bool) string {
+	isVeryShort := len(secret) < MinInWord
+	if !isVeryShort && (!fold || len(secret) < MinOutputSecret) {
 		return strings.ReplaceAll(text, secret, redacted)
 	}
 	var b strings.Builder
 	start := 0
 	for i := 0; i+len(secret) <= len(text); {
-		if !strings.EqualFold(text[i:i+len(secret)], secret) {
+		found := text[i : i+len(secret)]
+		if isVeryShort && (found != secret || inWord(text, i, i+len(secret))) || !strings.EqualFold(found, secret) {
 			i++
 			continue
 		}
@@ -64,7 +80,7 @@ func isQuoted(r rune) bool { return r < ' ' || r > '~' || r == '"' || r == '\\' 
 // text returns a text without secrets.
 func (r *redactor) text(text string) string {
 	for _, secret := range r.secrets {
-		text = strings.ReplaceAll(text, secret, redacted)
+		text = replace(text, secret, false)
 	}
 	if len(r.signatures) == 0 {
 		return text

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/cost"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
@@ -50,6 +51,24 @@ func TestNamesWithSecrets(t *testing.T) {
 	} {
 		if got := g.ScrubOutput([]byte(output)); string(got) != want {
 			t.Errorf("%s: %s", output, got)
+		}
+	}
+}
+
+// Messages stay readable with a very short secret, which is removed where it stands alone.
+func TestVeryShortSecrets(t *testing.T) {
+	for secret, texts := range map[string][2]string{
+		"a":    {"A call of a skill: key=a, \"a\", /a/x, data.", "A call of [redacted] skill: key=[redacted], \"[redacted]\", /[redacted]/x, data."},
+		"12":   {"HTTP 412 after 12 s, port 8123, v12", "HTTP 412 after [redacted] s, port 8123, v12"},
+		"-x":   {"fix-x -x x-x-", "fix[redacted] [redacted] x[redacted]-"},
+		"é":    {"é café", "[redacted] café"},
+		"4711": {"key4711 4711", "key[redacted] [redacted]"},
+	} {
+		g := credential.NewGroup(secrets{secret})
+		e := &run.Failure{Message: texts[0]}
+		g.ScrubFailure(e)
+		if got := g.ScrubText(texts[0]); got != texts[1] || e.Message != texts[1] {
+			t.Errorf("%s:\n%s\n%s, want\n%s", secret, got, e.Message, texts[1])
 		}
 	}
 }
