@@ -83,11 +83,7 @@ func (a *Answer) ask(db *store.DB) {
 	}
 	switch s := db.Ask(); {
 	case s.Trouble != nil:
-		status := degraded
-		if !s.Open {
-			status = unready
-		}
-		a.add(status, "database: "+safetext.Field(s.Trouble.Error(), observe.MaxLoggedError))
+		a.add(map[bool]string{true: degraded, false: unready}[s.Open], "database: "+safetext.Field(s.Trouble.Error(), observe.MaxLoggedError))
 	case !s.Open:
 		a.add(unready, "database: "+s.Place+" is not open yet")
 	}
