@@ -1,6 +1,7 @@
 package consent_test
 
 import (
+	"database/sql"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -113,6 +114,41 @@ func TestS321PageWithoutDatabase(t *testing.T) {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 	t.Log(b.Log.Lines("warn"))
+}
+
+// TestS381GrantNotStored: tokens that can't be stored are revoked, unless that may end the grant that stays: many servers end all tokens of a user and a client with
+// one. The log says why they can't be stored.
+func TestS381GrantNotStored(t *testing.T) {
+	s := newLogin(t)
+	p := hostile.NewProvider(t, s.skills(scopes)...)
+	file := t.TempDir() + "/skills.db"
+	b := start(t, s, p, siteWith(file, sealKey, source(p, "acme", s, "revocation_url "+s.URL+"/revoke")))
+	ada, bob := b.browser(t, "ada"), b.browser(t, "bob")
+	ada.connect()
+	db, err := sql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout(5000)&_txlock=immediate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, event := range []string{"INSERT", "UPDATE"} {
+		const trigger = `CREATE TRIGGER no_%[1]s BEFORE %[1]s ON things WHEN NEW.kind = 'grants' BEGIN SELECT RAISE(ABORT, 'c4n4ry of the database'); END`
+		if _, err := db.ExecContext(t.Context(), fmt.Sprintf(trigger, event)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for who, revoked := range map[*browser]int32{bob: 1, ada: 0} {
+		before := s.revoked.Load()
+		a := who.get(who.consent(who.begin("/connect/acme")))
+		if a.status != http.StatusBadGateway || !strings.Contains(a.body, "Nothing was connected. This bridge can’t use its database") || strings.Contains(a.body, "c4n4ry") {
+			t.Errorf("%s: %d %s", who.user, a.status, a.body)
+		}
+		if n := s.revoked.Load() - before; n != revoked || who.connected() != (who == ada) {
+			t.Errorf("%s: %d revocations, connected: %t", who.user, n, who.connected())
+		}
+	}
+	if n := len(b.Log.Lines("a user could not connect", "c4n4ry of the database")); n == 0 || b.Log.Has("Nothing was sent to the provider") {
+		t.Errorf("%d lines say why", n)
+	}
 }
 
 // TestS322DisconnectOfTheDenied: a user whom the access rules deny a source can disconnect the account that is connected there, and do nothing else with it.

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	_ "embed"
 	"errors"
+	"fmt"
 	"html/template"
 	"net/http"
 	"slices"
@@ -158,13 +159,15 @@ func (v *visit) show(status int) {
 // trouble tells the operator that something has failed at a source, and returns what the page says about it.
 func (v *visit) trouble(namespace string, err error) string {
 	f, ok := errors.AsType[*run.Failure](err)
-	if !ok {
+	switch {
+	case !ok:
 		v.Failed(v.r.Context(), namespace, err.Error())
 		return "It failed: " + line(err.Error(), maxShownText) + "."
-	}
-	if v.Failed(v.r.Context(), namespace, f.OperatorText()); f.Kind == run.Internal {
+	case f.Kind == run.Internal:
+		v.Failed(v.r.Context(), namespace, fmt.Sprintf("the database of the bridge can't be used: %v", f.Cause))
 		return "This bridge can’t use its database at the moment. Try again later; if that does not help, tell its operator."
 	}
+	v.Failed(v.r.Context(), namespace, f.OperatorText())
 	return line(f.Text(), maxShownText)
 }
 

@@ -91,7 +91,8 @@ func (o *OAuth2User) Begin(ctx context.Context, a *credential.Authentication, re
 	return authorization.String(), f, nil
 }
 
-// Finish ends a flow: it exchanges the code for tokens and stores them. The tokens that they replace are revoked if that can't end the new ones. Its errors are [ErrFlow], [ErrFinished], or a
+// Finish ends a flow: it exchanges the code for tokens and stores them. The tokens that they replace are revoked if that can't end the new ones, and new ones that can't be stored if that can't
+// end the earlier ones. Its errors are [ErrFlow], [ErrFinished], or a
 // *run.Failure.
 func (o *OAuth2User) Finish(ctx context.Context, a *credential.Authentication, f *Flow, code string) error {
 	c := o.client.get()
@@ -147,7 +148,9 @@ func (o *OAuth2User) Finish(ctx context.Context, a *credential.Authentication, f
 		}
 	}
 	if err != nil {
-		o.grants.revoke(ctx, a.Transport, row)
+		if before == nil || before.row == nil || !row.mayShare(before.row) { // else it may end the grant that stays
+			o.grants.revoke(ctx, a.Transport, row)
+		}
 		return r.Unavailable(err)
 	}
 	if old := before.row; old != nil && !row.mayShare(old) {
