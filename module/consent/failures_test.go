@@ -40,7 +40,7 @@ func TestS320FailuresAreLogged(t *testing.T) {
 		"server down": {
 			with401("authorization_url "+s.URL+"/authorize", "token_url "+down.URL+"/c4n4ry-p4th"), nil, "could not be reached: connection refused", "",
 		},
-		"metadata away": {with401("issuer " + down.URL), nil, "The metadata of the authorization server can't be read: ", "The metadata of the authorization server can&#39;t be read."},
+		"metadata away": {with401("issuer " + down.URL), nil, "The metadata of the authorization server can't be read: ", "The metadata of the authorization server can&#39;t be read. Try again later."},
 		"refused": {
 			with401(), func(callback string) string {
 				return strings.Replace(callback, "code=", "error=unauthorized_client&x=", 1)

@@ -168,7 +168,11 @@ func (v *visit) trouble(namespace string, err error) string {
 		return "This bridge can’t use its database at the moment. Try again later; if that does not help, tell its operator."
 	}
 	v.Failed(v.r.Context(), namespace, f.OperatorText())
-	return line(f.Text(), maxShownText)
+	text := f.Text()
+	if f.Retry != nil {
+		text += " Try again later."
+	}
+	return line(text, maxShownText)
 }
 
 // line returns a text of others as one line.

@@ -51,7 +51,13 @@ func (o *OAuth2User) AuthorizationEndpoint(a *credential.Authentication) (*url.U
 	if a.Auth != nil && a.Auth.OAuth2 != nil {
 		named = a.Auth.OAuth2.AuthorizationURL
 	}
-	text, err := tokens.Address(a, "authorization_url", o.client.get().authorizationURL, named)
+	c := o.client.get()
+	for _, further := range [][2]string{{"issuer", c.issuer}, {"revocation_url", c.revocationURL}} { // without TLS, another could say where tokens are sent, or read them
+		if _, err := tokens.Address(a, further[0], further[1], ""); further[1] != "" && err != nil {
+			return nil, err
+		}
+	}
+	text, err := tokens.Address(a, "authorization_url", c.authorizationURL, named)
 	if err != nil {
 		return nil, err
 	}

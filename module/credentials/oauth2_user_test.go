@@ -1091,6 +1091,15 @@ func TestS173HostileDescriptor(t *testing.T) {
 	if u.Query().Has("request_uri") || u.Query().Has("scope") || strings.Contains(address, f.Verifier) {
 		t.Errorf("got %s", address)
 	}
+	for _, plain := range []func(*credentials.OAuth2User){ // S382
+		func(o *credentials.OAuth2User) { o.Issuer = "http://id.example.com" },
+		func(o *credentials.OAuth2User) { o.RevocationURL = "http://id.example.com/revoke" },
+	} {
+		other, _ := ofUsers(t, memory, plain)
+		if _, _, err := other.Begin(t.Context(), a, redirect, nil); err == nil || !strings.Contains(err.Error(), "is an http:// address") {
+			t.Errorf("an address without TLS: %v", err)
+		}
+	}
 	// A grant of one token endpoint is not used for another.
 	if err := o.Finish(t.Context(), a, f, "code"); err != nil {
 		t.Fatal(err)
