@@ -26,6 +26,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/panics"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
@@ -114,9 +115,14 @@ func (a *A2A) Serve(ctx caddy.Context, s *Setup, kept *KeptRuns) (*Agent, error)
 	}
 	if a.DefaultSkill != "" && !front.Options.Restricted { // else it depends on the caller
 		look := func() {
-			_, failure := s.Bridge.Find(ctx, a.DefaultSkill, anyone)
-			if failure != nil && failure.Kind == run.SkillNotFound && ctx.Err() == nil {
-				front.NoDefault(ctx)
+			bug := panics.Recovered(func() {
+				_, failure := s.Bridge.Find(ctx, a.DefaultSkill, anyone)
+				if failure != nil && failure.Kind == run.SkillNotFound && ctx.Err() == nil {
+					front.NoDefault(ctx)
+				}
+			})
+			if bug != nil {
+				s.Observer.Panicked(ctx, bug, nil)
 			}
 		}
 		if err := lifetime.OnStart(ctx, func() { go look() }); err != nil {

@@ -2,6 +2,7 @@ package publish_test
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -12,6 +13,10 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
@@ -341,4 +346,57 @@ func TestS372UnreadDocuments(t *testing.T) {
 		t.Errorf("from another address: %s %v", line, err)
 	}
 	testbed.Eventually(t, 50*time.Second, func() bool { return own() == http.StatusOK }, "the memory is free")
+}
+
+// leaving cancels the context of a request that has been read, as if its caller had left. It is also the API, which counts what it gets.
+type leaving struct{}
+
+var got atomic.Int64
+
+type read struct {
+	io.ReadCloser
+	end context.CancelFunc
+}
+
+func (b read) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil {
+		b.end()
+	}
+	return n, err
+}
+
+func (leaving) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "http.handlers.test_leaving", New: func() caddy.Module { return new(leaving) }}
+}
+
+func (leaving) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	if r.URL.Path == "/slow" {
+		got.Add(1)
+		return nil
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	r = r.WithContext(ctx)
+	r.Body = read{r.Body, cancel}
+	return next.ServeHTTP(w, r)
+}
+
+func init() {
+	caddy.RegisterModule(leaving{})
+	httpcaddyfile.RegisterHandlerDirective("test_leaving", func(httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) { return leaving{}, nil })
+}
+
+// S373: nothing is sent to the API for a caller who has left while inputs wait for their check, which then was not made.
+func TestS373UncheckedInputs(t *testing.T) {
+	a := startAPI(t)
+	text := strings.Replace(pets, "properties: {what: {type: string}}", "properties: {what: {type: array, maxItems: 1, items: {type: string, pattern: '^(a|b|c|d)*$'}}}", 1)
+	p := start(t, a, testbed.Site("route {\n\ttest_leaving", "skill_publish {\n\topenapi "+write(t, "pets.yaml", text)+" {\n\t\tinclude slow\n\t}\n\tstore memory\n}", "test_leaving\n}"))
+	inputs := `{"what":["` + strings.Repeat("abcd", 110<<10) + `","` + strings.Repeat("abcd", 110<<10) + `"]}`
+	for range 30 {
+		p.invoke("slow", inputs)
+	}
+	if n := got.Load(); n > 0 {
+		t.Errorf("the API got %d requests", n)
+	}
 }

@@ -81,7 +81,7 @@ func (q *request) invoke(c *catalog, s *publish.Skill) {
 		return
 	}
 	in := q.read(s)
-	if in == nil {
+	if in == nil || q.Context().Err() != nil { // a caller who has left does not learn the result, and perhaps the inputs were not checked
 		x.memory.Set(0)
 		return
 	}
