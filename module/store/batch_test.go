@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/panics"
 )
 
 // Changes that wait for another process are one transaction, in which each fails alone.
@@ -59,11 +61,7 @@ func TestBatch(t *testing.T) {
 	}
 	withdrawn := make(chan error, 1)
 	err := other.transaction(t.Context(), func(ctx context.Context, _ session) error {
-		go begin(0)
-		for len(db.conns.batches.turn) == 0 {
-			time.Sleep(time.Millisecond)
-		}
-		waiting(0) // it waits for the other process
+		written(t, db, func() { go begin(0) }) // it waits for the other process
 		for i := range changes {
 			go begin(i + 4)
 		}
@@ -110,6 +108,21 @@ func TestBatch(t *testing.T) {
 	}
 }
 
+// written waits until the first change of a function is being written.
+func written(t *testing.T, db *DB, begin func()) {
+	t.Helper()
+	b := db.conns.batches
+	b.mu.Lock()
+	b.waiting = nil
+	b.mu.Unlock()
+	begin()
+	for taken := false; !taken; time.Sleep(time.Millisecond) {
+		b.mu.Lock()
+		taken = b.waiting != nil && len(b.waiting) == 0
+		b.mu.Unlock()
+	}
+}
+
 // If SQLite gives up a transaction, none of its changes has an effect, and all say so.
 func TestFullBatch(t *testing.T) {
 	settings := Settings{Kind: SQLite, File: filepath.Join(t.TempDir(), "s.db")}
@@ -117,12 +130,14 @@ func TestFullBatch(t *testing.T) {
 	scalar[int](t, db, writing, fmt.Sprint("PRAGMA max_page_count = ", scalar[int](t, db, reading, "PRAGMA page_count")))
 	results := make(chan error, 10)
 	err := other.transaction(t.Context(), func(context.Context, session) error {
-		for i := range cap(results) {
-			go func() {
-				thing := &Thing{Kind: "thing", Name: fmt.Sprint(i), Value: make([]byte, 100_000*(i%2))}
-				_, err := db.Things().Put(context.Background(), thing, 0)
-				results <- err
-			}()
+		put := func(i int) {
+			thing := &Thing{Kind: "thing", Name: fmt.Sprint(i), Value: make([]byte, 100_000*(i%2))}
+			_, err := db.Things().Put(context.Background(), thing, 0)
+			results <- err
+		}
+		written(t, db, func() { go put(0) })
+		for i := range cap(results) - 1 {
+			go put(i + 1)
 		}
 		for {
 			db.conns.batches.mu.Lock()
@@ -151,4 +166,21 @@ func TestFullBatch(t *testing.T) {
 	if ok, err := db.Things().Put(t.Context(), &Thing{Kind: "thing", Name: "small"}, 0); !ok || err != nil {
 		t.Error(ok, err)
 	}
+}
+
+// A panic in a change is one of the goroutine that waits for it, and no later change waits for ever.
+func TestPanicOfChange(t *testing.T) {
+	db := open(t, Settings{Kind: Memory, File: t.Name()})
+	err := panics.Recovered(func() {
+		_ = db.transaction(t.Context(), func(ctx context.Context, s session) error {
+			if _, err := s.exec(ctx, "INSERT INTO instances VALUES ($1, 1, '')", "one"); err != nil {
+				return err
+			}
+			panic("bug")
+		})
+	})
+	if err == nil {
+		t.Error("no panic")
+	}
+	exec(t, db, "INSERT INTO instances VALUES ($1, 1, '')", "one") // the first one was undone
 }

@@ -51,7 +51,7 @@ func setClock(db *DB, ahead time.Duration) {
 	later := func(word string) string {
 		return fmt.Sprintf("(%s + %d)", c.replace.Replace(word), ahead.Milliseconds())
 	}
-	c.replace = words(later("{now}"), later("{at}"), c.replace.Replace("{skip}"))
+	c.replace = words(later("{now}"), later("{at}"), c.replace.Replace("{skip}"), "{values}", "SELECT", "{t}", "t", "{clock}", "FROM (SELECT "+later("{at}")+" AS t) AS clock WHERE TRUE")
 }
 
 // TestClockOfTheDatabase tests that an instance knows the time of the database, by which the earliest next poll of a run is stored, too.

@@ -36,7 +36,7 @@ func (d *DB) migrate(ctx context.Context, c *connections) error {
 		d.older.Store(&olderSchema{version, files})
 		return nil
 	}
-	return session{db: d, purpose: writing, kind: several, conns: c}.attempt(ctx, func(ctx context.Context, s session) error { return d.migrateFrom(ctx, s, files) })
+	return session{db: d, purpose: writing, kind: several, conns: c, within: true}.attempt(ctx, func(ctx context.Context, s session) error { return d.migrateFrom(ctx, s, files) })
 }
 
 // olderSchema is the version of the schema of a database that is only checked, and the migrations of the program.

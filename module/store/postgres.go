@@ -131,7 +131,7 @@ func (p *postgres) open(ctx context.Context) (*connections, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &connections{replace: words(postgresNow, postgresNow, " FOR UPDATE SKIP LOCKED")}
+	c := &connections{replace: words(postgresNow, postgresNow, " FOR UPDATE SKIP LOCKED", "{values}", "SELECT", "{t}", "t", "{clock}", "FROM (SELECT "+postgresNow+" AS t) AS clock WHERE TRUE")}
 	// A commit whose wait for the standby was canceled succeeds with a warning, though only this server has it.
 	config.OnNotice = func(_ *pgconn.PgConn, notice *pgconn.Notice) {
 		if notice.Routine == "SyncRepWaitForLSN" {

@@ -26,9 +26,9 @@ func (d *DB) Runs() *Runs { return d.runs }
 const isEntry = "realm = $1 AND owner = $2 AND id = $3"
 
 // addEntry adds an entry, unless there is one of its id or of its key. A conflict takes no lock: a claim of a key in use does not wait for changes of the
-// entry that has it.
+// entry that has it. A SELECT would have SQLite write a journal of the statement.
 const addEntry = "INSERT INTO runs (" + entryColumns + ", size) " +
-	"SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, 1, t, t, t + $19, $20 FROM (SELECT {at} AS t) AS clock WHERE TRUE" + //nolint:dupword // columns
+	"{values} $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, 1, {t}, {t}, {t} + $19, $20 {clock}" +
 	" ON CONFLICT DO NOTHING"
 
 // presentEntry selects the entries of an id or of a key: they are one, or the claim with the id has none with the key.

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"fmt"
 	"strings"
 	"sync"
@@ -38,14 +37,14 @@ const (
 // session executes statements: each as a transaction of its own, or all in one.
 //
 // The texts of statements are the same for all databases. Their parameters are $1, $2 and so on; {now} is the time of the database's clock
-// in Unix milliseconds, {at} that of [session.stamp], {skip} skips rows that other transactions have locked, and {ended} and the like are
+// in Unix milliseconds, {at} that of [session.stamp], {t} in {values} … {clock} too, {skip} skips rows that other transactions have locked, and {ended} and the like are
 // states.
 type session struct {
 	db      *DB
 	purpose purpose
 	kind    kind
 	conns   *connections // nil: do finds them
-	within  bool         // a transaction; otherwise each statement is one of its own
+	within  bool         // do: what is executed now belongs to it
 	tx      *sql.Tx      // the transaction of PostgreSQL
 }
 
@@ -67,7 +66,7 @@ func (s session) begin(ctx context.Context, f func(context.Context, session) err
 		return err
 	}
 	defer func() { _ = tx.Rollback() }() // without effect after the commit
-	s.within, s.tx = true, tx
+	s.tx = tx
 	if err := f(ctx, s); err != nil {
 		return err
 	}
@@ -149,18 +148,13 @@ func (s session) stamp(ctx context.Context, text string, args ...any) (at int64,
 		_, err = s.row(ctx, []any{&at}, text+" RETURNING changed", args...)
 		return at, err
 	}
-	var now clock
-	n, err := s.exec(ctx, text, append(args, &now)...)
-	return n * int64(now), err
-}
-
-// clock is an argument that has the time, in milliseconds, at which its statement is executed.
-type clock int64
-
-// Value implements [driver.Valuer].
-func (c *clock) Value() (driver.Value, error) {
-	*c = clock(time.Now().UnixMilli())
-	return int64(*c), nil
+	err = s.do(ctx, func(ctx context.Context, s session) error {
+		now := time.Now().UnixMilli()
+		n, err := s.exec(ctx, text, append(args, now)...)
+		at = n * now
+		return err
+	})
+	return at, err
 }
 
 // do calls f with open connections, within the time of a statement, and says what its error means.
@@ -173,7 +167,7 @@ func (s session) do(ctx context.Context, f func(context.Context, session) error)
 		return err
 	}
 	defer leave()
-	s.conns = c
+	s.conns, s.within = c, true
 	limited, cancel := context.WithTimeout(ctx, statementTimeout)
 	defer cancel()
 	return s.db.judged(ctx, s.attempt(limited, f), s.purpose)
@@ -288,7 +282,7 @@ func (s session) runner() runner {
 }
 
 // words returns what replaces the words in braces. Ended is the first state that has ended.
-func words(now, at, skip string) *strings.Replacer {
+func words(now, at, skip string, more ...string) *strings.Replacer {
 	all := strings.Fields(fmt.Sprintf("{submitting} %d {unknown} %d {waiting} %d {ended} %d", ledger.Submitting, ledger.Unknown, ledger.Waiting, ledger.Completed))
-	return strings.NewReplacer(append(all, "{now}", now, "{at}", at, "{skip}", skip)...)
+	return strings.NewReplacer(append(append(all, more...), "{now}", now, "{at}", at, "{skip}", skip)...)
 }

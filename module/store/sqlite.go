@@ -63,10 +63,11 @@ func (q *sqlite) open(ctx context.Context) (*connections, error) {
 		// A transaction that deletes many runs touches a page for each, in each index: in the smaller default cache, they are written several times.
 		options["_pragma"] = []string{"secure_delete(1)", "cache_size(-16000)", "wal_autocheckpoint(8000)"}
 	}
-	c := &connections{batches: newBatches(), replace: words(sqliteNow, "$21", "")}
+	c := &connections{batches: newBatches(), replace: words(sqliteNow, "$21", "", "{values}", "VALUES (", "{t}", "$21", "{clock}", ")")}
 	var err error
 	var opened []*sql.DB
 	c.close = func() error {
+		close(c.batches.wake)
 		errs := make([]error, 0, len(opened))
 		for _, db := range opened {
 			errs = append(errs, db.Close())
