@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/store/verdict"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
@@ -26,18 +27,12 @@ type batches struct {
 
 // change is a function that waits for its turn to write.
 type change struct {
-	ctx      context.Context
-	session  session
-	f        func(context.Context, session) error
-	err      error
-	panicked error         // of f
-	done     chan struct{} // closed when err is set
-}
-
-func newBatches() *batches {
-	b := &batches{wake: make(chan struct{}, 1)}
-	go b.writing()
-	return b
+	ctx     context.Context
+	session session
+	f       func(context.Context, session) error
+	begun   atomic.Bool // or withdrawn
+	err     error
+	done    chan struct{} // closed when err is set
 }
 
 // writing makes the changes. One goroutine does it for all, whose stack has the size that SQLite needs: each of those that wait would have to grow.
@@ -59,12 +54,12 @@ func (b *batches) do(ctx context.Context, s session, f func(context.Context, ses
 	select {
 	case <-c.done:
 	case <-ctx.Done():
-		if b.withdraw(c) {
+		if c.begun.CompareAndSwap(false, true) {
 			return ctx.Err()
 		}
 		<-c.done
 	}
-	panics.Raise(c.panicked)
+	panics.Raise(c.err)
 	return c.err
 }
 
@@ -79,15 +74,6 @@ func (b *batches) next() (batch []*change) {
 	batch = b.waiting[:n:n]
 	b.waiting = b.waiting[n:]
 	return batch
-}
-
-// withdraw removes a change that has not had its turn.
-func (b *batches) withdraw(c *change) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	before := len(b.waiting)
-	b.waiting = slices.DeleteFunc(slices.Clone(b.waiting), func(other *change) bool { return other == c }) // a batch may share the array
-	return len(b.waiting) < before
 }
 
 // errPanicked is the error of changes whose transaction was ended by a panic of one of them.
@@ -105,19 +91,22 @@ func (b *batches) write(batch []*change) bool {
 		err = writeAll(context.WithoutCancel(batch[0].ctx), batch)
 	}
 	for _, c := range batch {
-		c.err = cmp.Or(err, c.err)
+		c.err = cmp.Or(c.err, err)
 		close(c.done)
 	}
 	return true
 }
 
-// make calls the function of a change. Its error is returned if it ends the transaction.
+// make calls the function of a change, unless that was withdrawn. Its error is returned if it ends the transaction.
 func (c *change) make(ctx context.Context, s session) error {
-	c.panicked = panics.Recovered(func() { c.err = c.f(ctx, s) })
-	switch {
-	case c.panicked != nil:
+	if !c.begun.CompareAndSwap(false, true) {
+		return nil
+	}
+	if panicked := panics.Recovered(func() { c.err = c.f(ctx, s) }); panicked != nil {
+		c.err = panicked
 		return errPanicked
-	case c.err != nil && verdict.EndsTransaction(c.err):
+	}
+	if c.err != nil && verdict.EndsTransaction(c.err) {
 		return c.err
 	}
 	return nil

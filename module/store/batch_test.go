@@ -73,7 +73,6 @@ func TestBatch(t *testing.T) {
 		if err := <-withdrawn; !errors.Is(err, context.Canceled) {
 			t.Errorf("a change that was withdrawn: %v", err)
 		}
-		waiting(changes)
 		return nil
 	})
 	if err != nil {

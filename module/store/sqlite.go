@@ -63,16 +63,16 @@ func (q *sqlite) open(ctx context.Context) (*connections, error) {
 		// A transaction that deletes many runs touches a page for each, in each index: in the smaller default cache, they are written several times.
 		options["_pragma"] = []string{"secure_delete(1)", "cache_size(-16000)", "wal_autocheckpoint(8000)"}
 	}
-	c := &connections{batches: newBatches(), replace: words(sqliteNow, "$21", "", "{values}", "VALUES (", "{t}", "$21", "{clock}", ")")}
+	c := &connections{batches: &batches{wake: make(chan struct{}, 1)}, replace: words(sqliteNow, "$21", "", "{values}", "VALUES (", "{t}", "$21", "{clock}", ")")}
+	go c.batches.writing()
 	var err error
 	var opened []*sql.DB
-	c.close = func() error {
+	c.close = func() (err error) {
 		close(c.batches.wake)
-		errs := make([]error, 0, len(opened))
 		for _, db := range opened {
-			errs = append(errs, db.Close())
+			err = errors.Join(err, db.Close())
 		}
-		return errors.Join(errs...)
+		return err
 	}
 	begun := time.Now()
 	connect := func(n int) *pool {

@@ -96,7 +96,8 @@ func (t Things) Delete(ctx context.Context, kind, name string) error {
 	return err
 }
 
-// Names returns the names of things of a kind that begin with a prefix, which is ASCII, with the sizes of their values in bytes; at most as many.
+// Names returns the names of things of a kind that begin with a prefix, which is ASCII, with the sizes of their values in bytes; at most as many. With an error, some may be
+// missing.
 func (t Things) Names(ctx context.Context, kind, prefix string, most int) (sizes map[string]int64, err error) {
 	sizes = map[string]int64{}
 	err = t.db.session(reading).query(ctx, func(rows *sql.Rows) error {
@@ -106,10 +107,7 @@ func (t Things) Names(ctx context.Context, kind, prefix string, most int) (sizes
 		return err
 	}, "SELECT name, length(value) FROM things WHERE kind = $1 AND name >= $2 AND name < $3 AND "+living+" ORDER BY name LIMIT $4",
 		kind, []byte(prefix), append([]byte(prefix), 0xff), most)
-	if err != nil { // after some of the names, perhaps
-		return nil, err
-	}
-	return sizes, nil
+	return sizes, err
 }
 
 // Expire deletes things that have expired, at most as many, and returns how many it has deleted.
