@@ -94,7 +94,8 @@ var methods = []string{"get", "put", "post", "delete", "options", "head", "patch
 // selection is an operation that is included.
 type selection struct {
 	name, id          string // its operationId, or its method and path; the id of its skill
-	method, path      string
+	method            string
+	path, query       string         // of the document's path, which may have a query, and a fragment that tells operations apart
 	operation, around map[string]any // around is the path item
 }
 
@@ -141,10 +142,11 @@ func (t *translation) selected(c *collection) (all []selection, err error) {
 				reported = fault != nil
 				continue
 			}
+			own, query, _ := strings.Cut(strings.SplitN(path, "#", 2)[0], "?")
 			id := cmp.Or(kebab(operationID), kebab(strings.ReplaceAll(title, "{", " by ")))
 			all = append(all, selection{
 				name: cmp.Or(operationID, title), id: cmp.Or(t.options.Rename[operationID], t.options.Rename[title], t.options.Namespace+"/"+id),
-				method: strings.ToUpper(method), path: path, operation: operation, around: item,
+				method: strings.ToUpper(method), path: own, query: query, operation: operation, around: item,
 			})
 		}
 	}

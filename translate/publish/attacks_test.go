@@ -3,6 +3,7 @@ package publish_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/url"
 	"os"
 	"os/exec"
@@ -488,4 +489,32 @@ func mustURL(text string) *url.URL {
 		panic(err)
 	}
 	return u
+}
+
+// S377: some documents tell operations of one path apart by a query or a fragment. The query is sent, and arguments do not leave their place in it.
+func TestS377QueriesInPaths(t *testing.T) {
+	server := newEcho(t)
+	api := translated(t, `openapi: 3.0.3
+info: {title: Files, version: "1"}
+paths:
+  /files/{id}: {put: {operationId: rename, responses: {}}}
+  "/files/{id}#add_link": {put: {operationId: link, responses: {}}}
+  "/files/{id}?beta=true&kind=a b": {put: {operationId: beta, parameters: [{name: q, in: query, schema: {type: string}}], responses: {}}}
+  "/files/{id}?#{x}": {put: {responses: {}}}
+`, all())
+	got := map[string]string{}
+	for _, skill := range api.Skills {
+		inputs := `{"id":"7?beta=false#x"}`
+		if skill.ID == "example.com/beta" {
+			inputs = `{"id":"7?beta=false#x","q":"1&beta=false"}`
+		}
+		server.send(t, request(t, skill.Operation, inputs, nil))
+		got[skill.ID] = server.got.RequestURI
+	}
+	if want := map[string]string{
+		"example.com/rename": "/files/7%3Fbeta%3Dfalse%23x", "example.com/link": "/files/7%3Fbeta%3Dfalse%23x",
+		"example.com/beta": "/files/7%3Fbeta%3Dfalse%23x?beta=true&kind=a+b&q=1%26beta%3Dfalse", "example.com/put-files-by-id-by-x": "/files/7%3Fbeta%3Dfalse%23x",
+	}; !maps.Equal(got, want) {
+		t.Errorf("%v, not %v; left out: %v", got, want, api.LeftOut)
+	}
 }

@@ -74,11 +74,9 @@ func (t *translation) inputs(o *selection, operation *Operation) ([]document.Par
 	}
 	of, err := t.body(body, all, operation)
 	all = append(all, of...)
+	order := map[bool]int{true: -1}
 	slices.SortFunc(all, func(a, b document.Parameter) int {
-		if a.Required != b.Required {
-			return map[bool]int{true: -1, false: 1}[a.Required]
-		}
-		return cmp.Compare(a.Name, b.Name)
+		return cmp.Or(order[a.Required]-order[b.Required], cmp.Compare(a.Name, b.Name))
 	})
 	return all, err
 }
@@ -308,7 +306,7 @@ func (t *translation) bodyOf(o *selection, parameters []map[string]any) map[stri
 		if p["type"] == "file" {
 			field["type"], field["format"] = "string", "binary"
 		}
-		if properties[text(p["name"])] = field; p["type"] == "file" || slices.Contains(types, "multipart/form-data") {
+		if properties[text(p["name"])] = field; p["type"] == "file" || slices.Contains(types, any("multipart/form-data")) {
 			form = "multipart/form-data"
 		}
 		if format := text(p["collectionFormat"]); p["type"] == "array" {
@@ -322,19 +320,21 @@ func (t *translation) bodyOf(o *selection, parameters []map[string]any) map[stri
 	return map[string]any{"required": len(required) > 0, "content": map[string]any{form: map[string]any{"schema": schema, "encoding": encoding}}}
 }
 
-// mediaTypes returns what an operation of Swagger 2.0 consumes or produces.
-func (t *translation) mediaTypes(o *selection, word string) (all []string) {
-	for _, item := range listIn(cmp.Or(o.operation[word], t.root[word], any([]any{"application/json"}))) {
-		all = append(all, text(item))
+// mediaTypes returns what an operation of Swagger 2.0 consumes or produces. Generators write empty lists for operations that have bodies.
+func (t *translation) mediaTypes(o *selection, word string) []any {
+	for _, list := range [][]any{listIn(o.operation[word]), listIn(t.root[word])} {
+		if len(list) > 0 {
+			return list
+		}
 	}
-	return all
+	return []any{"application/json"}
 }
 
 // content returns a content of OpenAPI 3.0 with one schema.
-func content(mediaTypes []string, schema any) map[string]any {
+func content(mediaTypes []any, schema any) map[string]any {
 	all := map[string]any{}
 	for _, mediaType := range mediaTypes {
-		all[mediaType] = map[string]any{"schema": schema}
+		all[text(mediaType)] = map[string]any{"schema": schema}
 	}
 	return all
 }
@@ -373,11 +373,10 @@ func (t *translation) output(o *selection, operation *Operation) (document.Outpu
 	if isJSON(mediaType) && media["schema"] != nil && !t.options.NoOutputSchema {
 		s := schemas{docs: t.docs, old: t.old, omit: "writeOnly"}
 		schema, _, err := s.root(media["schema"])
-		if err != nil && !errors.Is(err, errTooLarge) {
-			return output, fmt.Errorf("its output: %w", err)
-		}
 		if err == nil {
 			output.Schema = jsonvalue.Marshal(schema)
+		} else if !errors.Is(err, errTooLarge) {
+			return output, fmt.Errorf("its output: %w", err)
 		}
 	}
 	return output, nil

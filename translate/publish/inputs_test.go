@@ -43,6 +43,10 @@ func TestInputs(t *testing.T) {
 			"", `[["sid","query","form",true],["SID","cookie","form",true]]`, "",
 		},
 		{
+			"a body of Swagger 2.0 with an empty list of media types", operation(v2, "POST /pets", `{consumes: [], parameters: [{name: pet, in: body, schema: {type: object, properties: {name: {type: string}}}}], `+ok+`}`, `consumes: [application/json]`),
+			`[{"name":"name","type":"string","description":"The name.","required":false}]`, `[]`, `{"MediaType":"application/json","Whole":"","Base64":false,"Required":false,"Members":["name"]}`,
+		},
+		{
 			"a parameter of the path that is not defined", operation(v30, "GET /pets/{id}/{other}", `{`+ok+`}`),
 			`[{"name":"id","type":"string","description":"The id.","required":true},{"name":"other","type":"string","description":"The other.","required":true}]`,
 			`[["id","path","simple",false],["other","path","simple",false]]`, "",

@@ -12,6 +12,7 @@ type Operation struct {
 	// Path is the template of the path, that of the document's first server included, such as /v1/pets/{petId}. It begins with one slash and is
 	// percent-encoded (RFC 3986), but for the braces. Each parameter in it is one of Parameters.
 	Path       string
+	Query      string // what is in each query, encoded; empty: nothing
 	Parameters []Parameter
 	Body       *Body // nil: the request has none
 	// Accept are the media types of the first 2xx answer, for the header Accept; empty: any.

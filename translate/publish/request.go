@@ -49,7 +49,7 @@ func place(in, name string) string {
 
 // plainHeaders can't have a credential, but are inputs of some APIs.
 var plainHeaders = []string{
-	"Accept-Language", "Cache-Control", "Content-Language", "If-Match", "If-Modified-Since", "If-None-Match", "If-Range", "If-Unmodified-Since", "Range", "User-Agent",
+	"Accept-Language", "Cache-Control", "Content-Language", "Content-Range", "If-Match", "If-Modified-Since", "If-None-Match", "If-Range", "If-Unmodified-Since", "Range", "User-Agent",
 }
 
 // argument is an input that the caller gave.
@@ -147,7 +147,7 @@ func (o *Operation) Request(ctx context.Context, inputs jsontext.Value, caller h
 		header["Cookie"] = []string{strings.Join(append(header["Cookie"], cookies.texts...), "; ")}
 	}
 	decoded, _ := url.PathUnescape(to) // an error is one of the document: then the path is encoded as a whole
-	u := &url.URL{Path: cmp.Or(decoded, to), RawPath: to, RawQuery: strings.Join(query.texts, "&")}
+	u := &url.URL{Path: cmp.Or(decoded, to), RawPath: to, RawQuery: strings.Trim(o.Query+"&"+strings.Join(query.texts, "&"), "&")}
 	request := &http.Request{
 		Method: o.Method, URL: u, RequestURI: u.RequestURI(), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: header, Body: http.NoBody, ContentLength: int64(len(body)),

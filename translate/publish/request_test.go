@@ -245,7 +245,7 @@ func TestRefusedArguments(t *testing.T) {
 
 func TestSettable(t *testing.T) {
 	for name, want := range map[string]bool{
-		"header X-Trace": true, "header If-Match": true, "header range": true, "header accept-language": true, "header Stripe-Account": true, "cookie session": true,
+		"header X-Trace": true, "header If-Match": true, "header range": true, "header accept-language": true, "header content-range": true, "header Stripe-Account": true, "cookie session": true,
 		"query Host": true, "path Authorization": true, "header authorization": false, "header Host": false, "header accept": false, "header Content-Type": false,
 		"header Accept-Encoding": false, "header Content-Length": false, "header transfer-encoding": false, "header Cookie": false, "header Proxy": false,
 		"header PROXY_Thing": false, "header Connection": false, "header TE": false, "header Upgrade": false, "header X-Forwarded-Anything": false,

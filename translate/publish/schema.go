@@ -46,21 +46,16 @@ var annotations = []string{"title", "description", "nullable", "deprecated", "de
 // root translates a whole schema, which then names its types. kind is one of them.
 func (s *schemas) root(v any) (schema map[string]any, kind string, err error) {
 	for _, s.terse = range []bool{false, true} { // those of pods in Kubernetes fit only without texts
-		s.left, s.uses = maxVisits, map[uintptr]int{}
-		for _, s.inline = range []bool{false, true} {
-			s.names, s.same, s.defs = map[uintptr]string{}, map[string]int{}, map[string]any{}
-			schema = objectIn(s.schema(v))
+		s.left, s.uses, s.inline = maxVisits, map[uintptr]int{}, false
+		s.whole(v) // counts the uses
+		var size jsonvalue.Size
+		for _, s.inline = range []bool{true, false} { // what is in place of references may nest too deep
+			schema, _ = modern.Schema(s.whole(v), "")
+			if size = jsonvalue.SizeOf(schema); size.Levels <= maxNesting {
+				break
+			}
 		}
-		if schema = maps.Clone(schema); schema == nil {
-			schema = map[string]any{}
-		}
-		if len(s.defs) > 0 {
-			schema["$defs"] = s.defs
-		}
-		if translated, ok := modern.Schema(schema, ""); ok {
-			schema = translated
-		}
-		if jsonvalue.SizeOf(schema).Bytes <= document.Standard.OfSchemas().Size {
+		if size.Bytes <= document.Standard.OfSchemas().Size {
 			break
 		}
 	}
@@ -68,16 +63,24 @@ func (s *schemas) root(v any) (schema map[string]any, kind string, err error) {
 		s.err = errTooLarge
 	}
 	kinds := s.typesOf(schema).Names()
-	switch {
-	case len(kinds) == 0:
+	if len(kinds) == 0 {
 		kinds = []string{"null", "boolean", "number", "array", "object", "string"}
-		fallthrough
-	case len(kinds) > 1:
-		schema["type"] = kinds
-	default:
+	}
+	if schema["type"] = kinds; len(kinds) == 1 {
 		schema["type"] = kinds[0]
 	}
 	return schema, kinds[len(kinds)-1], s.err // null is the first
+}
+
+// whole translates a whole schema, with what it refers to in $defs.
+func (s *schemas) whole(v any) map[string]any {
+	s.names, s.same, s.defs = map[uintptr]string{}, map[string]int{}, map[string]any{}
+	schema := map[string]any{}
+	maps.Copy(schema, objectIn(s.schema(v)))
+	if len(s.defs) > 0 {
+		schema["$defs"] = s.defs
+	}
+	return schema
 }
 
 // typesOf returns the types that a translated schema, or its parts, name.
@@ -191,9 +194,8 @@ func (s *schemas) body(old map[string]any) map[string]any {
 	if schema["format"] == "byte" {
 		schema["contentEncoding"] = "base64"
 	}
-	required := listIn(schema["required"])
 	properties := objectIn(old["properties"])
-	required = slices.DeleteFunc(required, func(name any) bool { return s.omitted(properties[text(name)]) })
+	required := slices.DeleteFunc(listIn(schema["required"]), func(name any) bool { return s.omitted(properties[text(name)]) })
 	if schema["required"] = required; len(required) == 0 {
 		delete(schema, "required")
 	}

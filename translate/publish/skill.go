@@ -64,16 +64,17 @@ func skillOf(d *document.Descriptor) *Skill {
 	return &Skill{IndexEntry: document.IndexEntry{ID: d.ID, Name: d.Name, CapabilityType: d.CapabilityType, Description: d.Description, Access: d.Access, Version: d.Version}}
 }
 
+// maxNesting is how deep a schema nests at most that bridges apply.
+var maxNesting = schema.ArgumentBounds.Depth
+
 // newSkill returns the skill with a descriptor, if bridges take it. The schema of the output is left out if they do not take it with that.
 func newSkill(d *document.Descriptor, operation *Operation) (*Skill, error) {
 	s := skillOf(d)
 	s.Operation = operation
 	d.Endpoint.URL, d.Endpoint.StatusURL = s.at(anyBase), anyBase+"/runs/{execution_id}"
-	if value, flaw := jsonvalue.Read(d.Output.Schema, schema.ArgumentBounds); flaw == nil {
-		_, flaws := inputs.New(&document.Standard, []document.Parameter{{Name: "output", Schema: d.Output.Schema}}, []any{value})
-		if flaws != nil {
-			d.Output.Schema = nil
-		}
+	value, _ := jsonvalue.Read(d.Output.Schema, schema.ArgumentBounds) // nil: it nests too deep
+	if _, flaws := inputs.New(&document.Standard, []document.Parameter{{Name: "output", Schema: d.Output.Schema}}, []any{value}); flaws != nil {
+		d.Output.Schema = nil
 	}
 	for {
 		s.text = jsonvalue.Marshal(d)

@@ -40,6 +40,7 @@ func (t *translation) object(v any) (map[string]any, error) {
 func (t *translation) skill(o *selection) (*Skill, error) {
 	operation := &Operation{Method: o.method, Secrets: t.secrets}
 	t.size = 0
+	title := o.method + " " + o.path
 	path, err1 := t.path(o)
 	auth, err2 := t.security(o, operation) // first: parameters do not set its headers
 	inputs, err3 := t.inputs(o, operation)
@@ -48,8 +49,7 @@ func (t *translation) skill(o *selection) (*Skill, error) {
 	if err := cmp.Or(err1, err2, err3, err4, err5); err != nil {
 		return nil, err
 	}
-	operation.Path = path
-	title := o.method + " " + o.path
+	operation.Path, operation.Query = path, (&url.URL{RawQuery: o.query}).Query().Encode()
 	summary := line(o.operation["summary"])
 	d := &document.Descriptor{
 		Protocol: document.ProtocolVersion{Version: document.ConsumerVersion}, ID: o.id, Version: t.version, CapabilityType: document.API,
@@ -82,14 +82,18 @@ func absolute(v any) string {
 // placeholder is a parameter in a template of a path.
 var placeholder = regexp.MustCompile(`\{([^{}]*)\}`)
 
-// path returns the template of the path of an operation below that of the first server.
+// origin begins the URL of a server, of which only the path counts. Its host may be a placeholder.
+var origin = regexp.MustCompile(`^([^/?#]*:)?//[^/?#]*/*`)
+
+// path returns the template of the path of an operation below that of the first server, which it puts before that of o.
 func (t *translation) path(o *selection) (string, error) {
 	base := text(t.root["basePath"])
 	for _, around := range []map[string]any{t.root, o.around, o.operation} {
 		if servers := listIn(around["servers"]); len(servers) > 0 && !t.swagger {
 			server := objectIn(servers[0])
 			base = placeholder.ReplaceAllStringFunc(text(server["url"]), func(name string) string {
-				return text(objectIn(objectIn(server["variables"])[strings.Trim(name, "{}")])["default"])
+				variable, isDefined := objectIn(server["variables"])[strings.Trim(name, "{}")]
+				return map[bool]string{true: text(objectIn(variable)["default"]), false: name}[isDefined] // what is not defined is an input
 			})
 		}
 	}
@@ -97,11 +101,12 @@ func (t *translation) path(o *selection) (string, error) {
 	if t.docs.folder != nil {
 		location = &url.URL{Path: "/"}
 	}
-	u, err := location.Parse(cmp.Or(base, "/"))
-	if err != nil || strings.ContainsAny(o.path, "?#\\") || !safetext.Printable(o.path) || !strings.HasPrefix(o.path, "/") {
-		return "", errors.New("its path is none, or the URL of its server: a path begins with /, and has no query")
+	u, err := location.Parse(cmp.Or(origin.ReplaceAllString(base, "/"), "/"))
+	if err != nil || strings.Contains(o.path, "\\") || strings.ContainsAny(o.query, "{}") || !safetext.Printable(o.path+o.query) || !strings.HasPrefix(o.path, "/") {
+		return "", errors.New("its path is none, or the URL of its server: a path begins with /, and a query in it has no parameters")
 	}
-	path := []string{strings.TrimSuffix(u.EscapedPath(), "/")}
+	var path []string
+	o.path = strings.NewReplacer("%7B", "{", "%7D", "}").Replace(strings.TrimSuffix(u.EscapedPath(), "/")) + o.path
 	for i, part := range strings.Split(strings.ReplaceAll(o.path, "}", "{"), "{") {
 		if i%2 == 1 { // a placeholder
 			path = append(path, "{"+part+"}")

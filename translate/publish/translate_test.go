@@ -152,8 +152,8 @@ func TestLeftOut(t *testing.T) {
 		{operation(v30, "GET /a", `{parameters: [{name: a, in: query, schema: {$ref: '#/components/schemas/A/x'}}], `+ok+`}`, `components: {schemas: {A: {$ref: '#/components/schemas/A/x'}}}`), `its input a: the reference "#/components/schemas/A/x" is no URL, or leads to itself`},
 		{operation(v30, "GET /a/{a}", `{parameters: [{name: a, in: path, schema: {type: string}}, {name: a, in: query, schema: {type: string}}], `+ok+`}`), "two of its parameters have the name a"},
 		{operation(v30, "GET /a", `{responses: {"200": {content: {text/event-stream: {}}}}}`), "it answers only with text/event-stream"},
-		{operation(v30, "GET /a?b=c", `{`+ok+`}`), "its path is none"},
-		{operation(v30, "GET /a#b", `{`+ok+`}`), "its path is none"},
+		{operation(v30, "GET /a?b={b}", `{`+ok+`}`), "its path is none"},
+		{operation(v30, "GET /a?b=\u0007", `{`+ok+`}`), "its path is none"},
 		{operation(v30, "GET a", `{`+ok+`}`), "its path is none"},
 		{operation(v30, "GET /50%", `{`+ok+`}`), "its path has a percent sign that begins no escape"},
 		{operation(v30, "GET /a", `{security: [{none: []}], `+ok+`}`), "its security none is not defined"},
@@ -298,6 +298,11 @@ func TestOutput(t *testing.T) {
 			`{"content_type":"application/json","description":"A pet.","schema":{"type":"array","items":{"type":"string"}}}`,
 			[]string{"application/json"},
 		},
+		{
+			v2, `{produces: [], responses: {"200": {description: A pet., schema: {type: string}}}}`,
+			`{"content_type":"application/json","description":"A pet.","schema":{"type":"string"}}`,
+			[]string{"application/json"},
+		},
 	} {
 		skill, d := only(t, translated(t, operation(c.version, "GET /a", c.operation, `components: {responses: {none: {description: None}}}`), all()))
 		same(t, c.operation, &d.Output, c.want)
@@ -313,6 +318,29 @@ func TestOutput(t *testing.T) {
 			t.Error("an output schema beyond the limits is in the descriptor")
 		}
 		large = operation(v30, "GET /a", answer(`{application/json: {schema: {type: object}}}`))
+	}
+}
+
+// TestDeepSchemas: references that are used once stay references where the schema would nest too deep for bridges otherwise. An output without references
+// has no schema then.
+func TestDeepSchemas(t *testing.T) {
+	levels := func(n int, of string) string {
+		return strings.Repeat("{type: array, items: ", n) + of + strings.Repeat("}", n)
+	}
+	text := func(leaf string) string {
+		use := `{application/json: {schema: {type: object, properties: {own: ` + levels(10, `{$ref: '#/components/schemas/A'}`) + `}}}}`
+		return operation(v30, "POST /a", `{requestBody: {content: `+use+`}, responses: {"200": {content: `+use+`}}}`,
+			`components: {schemas: {A: `+levels(15, `{$ref: '#/components/schemas/B'}`)+`, B: `+levels(15, leaf)+`}}`)
+	}
+	_, d := only(t, translated(t, text("{type: integer, enum: [7]}"), all()))
+	for _, schema := range []jsontext.Value{d.Inputs[0].Schema, d.Output.Schema} {
+		if !strings.Contains(string(schema), `"enum":[7]`) || !strings.Contains(string(schema), `"$ref":"#/$defs/A"`) {
+			t.Errorf("%s", schema)
+		}
+	}
+	_, d = only(t, translated(t, operation(v30, "GET /a", `{responses: {"200": {content: {application/json: {schema: `+levels(40, "{type: string}")+`}}}}}`), all()))
+	if d.Output.Schema != nil {
+		t.Errorf("an output schema that bridges don't apply is in the descriptor: %s", d.Output.Schema)
 	}
 }
 
@@ -380,12 +408,21 @@ func TestServers(t *testing.T) {
 		{v30, `servers: [{url: ../v1/.}]`, "/v1/a/{id}"},
 		{v30, `servers: [{url: .}]`, "/a/{id}"},
 		{v30, `servers: [{url: ""}]`, "/a/{id}"},
+		{v30, `servers: [{url: "https://{your-agent-url}/v1"}]`, "/v1/a/{id}"},
+		{v30, `servers: [{url: "https://{agent url}", variables: {agent url: {default: "{your-agent-url}"}}}]`, "/a/{id}"},
+		{v30, `servers: [{url: "{scheme}://{host}:{port}/v1"}]`, "/v1/a/{id}"},
+		{v30, `servers: [{url: //api.example.com/v1}]`, "/v1/a/{id}"},
+		{v30, `servers: [{url: "https://api.example.com//other.example.com/v1?x#y"}]`, "/other.example.com/v1/a/{id}"},
 		{v2, `basePath: /api/v2`, "/api/v2/a/{id}"},
 	} {
 		skill, _ := only(t, translated(t, operation(c.version, "GET /a/{id}", `{`+ok+`}`, c.servers), all()))
 		if skill.Operation.Path != c.path {
 			t.Errorf("%s: %s", c.servers, skill.Operation.Path)
 		}
+	}
+	terminal, d := only(t, translated(t, operation(v31, "GET /abort", `{`+ok+`}`, `servers: [{url: "https://example.com/v1/merchants/{merchant}/x%20y{none}/{device}", variables: {none: {default: ""}}}]`), all()))
+	if terminal.Operation.Path != "/v1/merchants/{merchant}/x%20y/{device}/abort" || len(d.Inputs) != 2 || d.Inputs[0].Name != "device" || !d.Inputs[1].Required || d.Name != "GET /abort" {
+		t.Errorf("%+v %+v", terminal.Operation, d)
 	}
 	skill, _ := only(t, translated(t, operation(v30, "GET /ä b/{id}:run", `{servers: [{url: "https://b.example.com/own"}], `+ok+`}`, `servers: [{url: /v1}]`), all()))
 	if skill.Operation.Path != "/own/%C3%A4%20b/{id}:run" {
