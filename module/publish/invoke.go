@@ -205,8 +205,8 @@ func (x *execution) settle(o run.Run) run.Run {
 // forwarded returns the headers of which the API may get the credential. A password that basic_auth in front has read is never for the API. One of a caller
 // whom something else has established, such as forward_auth, which may have read it, is for operations that need HTTP Basic only.
 func (q *request) forwarded(o *publish.Operation) http.Header {
-	user, _ := callers.PrincipalBy(q.Request, callers.DefaultPrincipal)
-	if user == "" && (q.caller == "" || o.Basic) || !strings.HasPrefix(strings.ToLower(q.Header.Get("Authorization")), "basic ") {
+	user, unclear := callers.PrincipalBy(q.Request, callers.DefaultPrincipal)
+	if user+unclear == "" && (q.caller == "" || o.Basic) || !strings.HasPrefix(strings.ToLower(q.Header.Get("Authorization")), "basic ") {
 		return q.Header
 	}
 	headers := q.Header.Clone()

@@ -427,6 +427,7 @@ paths:
 		want    map[string]string
 	}{
 		"basic_auth":      {testbed.Accounts("ann"), nil, map[string]string{}},
+		"an odd name":     {testbed.Accounts(`"ann "`), []string{"Authorization", "Basic YW5uIDpoaWNjdXA="}, map[string]string{}},
 		"another handler": {"", []string{"X-User", "ann"}, map[string]string{"basic": login, "keyed": login}},
 		"no caller":       {"", nil, map[string]string{"both": login, "digest": login, "open": login, "basic": login, "keyed": login}},
 	} {
@@ -434,7 +435,7 @@ paths:
 			p := start(t, a, testbed.Site(c.front, "skill_publish {\n\topenapi "+write(t, "a.yaml", document)+" {\n\t\tinclude *\n\t}\n\tstore memory\n"+
 				"\tprivate_for {http.request.header.X-User}\n}", "reverse_proxy "+strings.TrimPrefix(a.URL, "http://")))
 			for _, skill := range []string{"both", "digest", "open", "basic", "keyed"} {
-				got := p.invoke(skill, "{}", append(c.headers, "Authorization", login, "X-Key", "k")...)
+				got := p.invoke(skill, "{}", append([]string{"Authorization", login, "X-Key", "k"}, c.headers...)...)
 				if passed := a.Last(t).Header.Get("Authorization"); got.Run.Status != "completed" || passed != c.want[skill] {
 					t.Errorf("%s: %q %v", skill, passed, got)
 				}
