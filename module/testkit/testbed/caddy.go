@@ -153,11 +153,11 @@ func StartCaddy(tb testing.TB, caddyfile string) *Caddy {
 		running.Store(false)
 	})
 	tb.Cleanup(c.stop)
-	err := c.Reload(caddyfile)
+	err := c.load(caddyfile)
 	// Caddy does not wrap the error of the listener, so its text decides.
 	for attempt := 0; attempt < 3 && err != nil && strings.Contains(err.Error(), "address already in use"); attempt++ {
 		clear(c.ports) // another program has taken a port
-		err = c.Reload(caddyfile)
+		err = c.load(caddyfile)
 	}
 	if err != nil {
 		tb.Fatalf("starting Caddy: %v\n%s", err, caddyfile)
@@ -201,6 +201,16 @@ func (c *Caddy) Stop() { c.stop() }
 // closed. On an error, the old one continues.
 func (c *Caddy) Reload(caddyfile string) error {
 	c.tb.Helper()
+	if err := c.load(caddyfile); err != nil {
+		return err
+	}
+	c.ports.settle(c.tb) // not at a start: to read the table of sockets takes more of the processor than a start of Caddy
+	return nil
+}
+
+// load runs a Caddyfile.
+func (c *Caddy) load(caddyfile string) error {
+	c.tb.Helper()
 	text := c.ports.fill(c.tb, caddyfile)
 	adapted, warnings, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(text), map[string]any{"filename": "Caddyfile"})
 	if err != nil {
@@ -215,11 +225,7 @@ func (c *Caddy) Reload(caddyfile string) error {
 	if err != nil {
 		return err
 	}
-	if err := caddy.Load(config, true); err != nil {
-		return err
-	}
-	c.ports.settle(c.tb)
-	return nil
+	return caddy.Load(config, true)
 }
 
 // settle waits until only one configuration listens on each port. The listeners of both share the
@@ -229,10 +235,11 @@ func (p ports) settle(tb testing.TB) {
 	if !hasProc {
 		return
 	}
-	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		count := listeners(tb)
 		settled := true
 		for _, port := range p {
-			settled = settled && listeners(tb, port) <= 1
+			settled = settled && count[port] <= 1
 		}
 		if settled {
 			return

@@ -83,13 +83,14 @@ func measure[T any](tb testing.TB, pid int, read func(procfs.Proc) (T, error)) T
 	return found
 }
 
-// listeners returns the number of sockets that listen on a TCP port.
-func listeners(tb testing.TB, port string) (count int) {
+// listeners returns how many sockets listen on each TCP port.
+func listeners(tb testing.TB) map[string]int {
 	tb.Helper()
 	fs, err := procfs.NewDefaultFS()
 	if err != nil {
 		tb.Fatal(err)
 	}
+	count := map[string]int{}
 	for _, table := range []func() (procfs.NetTCP, error){fs.NetTCP, fs.NetTCP6} { //nolint:staticcheck // netlink needs far more code
 		sockets, err := table()
 		if err != nil {
@@ -97,8 +98,8 @@ func listeners(tb testing.TB, port string) (count int) {
 		}
 		const listening = 0x0A // see proc_net_tcp in the kernel's documentation
 		for _, s := range sockets {
-			if s.St == listening && strconv.FormatUint(s.LocalPort, 10) == port {
-				count++
+			if s.St == listening {
+				count[strconv.FormatUint(s.LocalPort, 10)]++
 			}
 		}
 	}
