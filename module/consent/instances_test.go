@@ -20,6 +20,7 @@ func atTwoInstances(t *testing.T, lines func(*bed) []string, test func(t *testin
 	t.Helper()
 	for _, kind := range []string{"postgres", "sqlite"} {
 		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
 			file := filepath.Join(t.TempDir(), "skills.db")
 			store := "store sqlite " + file
 			if kind == "postgres" {
@@ -42,6 +43,7 @@ func atTwoInstances(t *testing.T, lines func(*bed) []string, test func(t *testin
 // TestS348CallbackAtTwoInstances: a flow that was begun at one instance is finished at either, once, also if the same callback comes to both at once, and its account
 // can be used and disconnected at both.
 func TestS348CallbackAtTwoInstances(t *testing.T) {
+	t.Parallel()
 	atTwoInstances(t, func(b *bed) []string {
 		return []string{source(b.provider, "acme", b.login, "revocation_url "+b.login.URL+"/revoke")}
 	},

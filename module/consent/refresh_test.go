@@ -54,6 +54,7 @@ func (s *thief) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // R233: two processes with one database refresh the tokens of users, each at an authorization server that replaces the refresh token each time and ends the
 // grant if an earlier one is used again. Each token is used once, and no call fails.
 func TestR233RefreshAtTwoInstances(t *testing.T) {
+	t.Parallel()
 	s := &thief{login: newLogin(t), sent: map[string]bool{}}
 	s.Config.Handler = s
 	p := hostile.NewProvider(t, s.skills(scopes)...)
@@ -66,11 +67,16 @@ func TestR233RefreshAtTwoInstances(t *testing.T) {
 		(&bed{login: s.login, provider: p, base: base}).browser(t, user).connect()
 	}
 	var group sync.WaitGroup
-	for end := time.Now().Add(9 * time.Second); len(users) > 0; users = users[1:] {
+	enough := func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.stolen || len(s.sent) >= 9
+	}
+	for end := time.Now().Add(time.Minute); len(users) > 0; users = users[1:] {
 		for _, instance := range []*testbed.Process{first, second, first, second} {
 			client := instance.With(testbed.Header("X-User", users[0]))
 			group.Go(func() {
-				for time.Now().Before(end) {
+				for !enough() && time.Now().Before(end) {
 					if a := client.Execute("acme.book", nil); a.Outcome() != "completed" {
 						t.Errorf("%s", a)
 						return

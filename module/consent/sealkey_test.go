@@ -116,6 +116,7 @@ func TestS311SealKeyReplaced(t *testing.T) {
 // S312: instances get a new seal_key one after the other. If each has both keys, no user notices it; one that lacks the newer asks its users to connect
 // again, ends nothing, and what they grant there is good everywhere.
 func TestS312SealKeyRolled(t *testing.T) {
+	t.Parallel()
 	s := newLogin(t)
 	p := hostile.NewProvider(t, s.skills(scopes)...)
 	config := strings.Replace(siteWith("FILE", "KEYS", source(p, "acme", s)), "store sqlite FILE", `store postgres "`+postgrestest.Start(t)+`"`, 1)

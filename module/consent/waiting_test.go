@@ -13,6 +13,7 @@ import (
 
 // TestWaitingAtTwoInstances: calls and tasks that wait for an account go on when the user has connected it, whichever of two instances has the page.
 func TestWaitingAtTwoInstances(t *testing.T) {
+	t.Parallel()
 	atTwoInstances(t, func(b *bed) []string { return []string{"a2a", "mcp", source(b.provider, "acme", b.login)} },
 		func(t *testing.T, b *bed, at [2]*testbed.Process) { //nolint:thelper // it is the test
 			first, second, p := at[0], at[1], b.provider

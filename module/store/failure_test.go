@@ -319,6 +319,7 @@ func TestCanceledStatement(t *testing.T) {
 
 // A full disk and a lock of another program.
 func TestErrorsOfSQLite(t *testing.T) {
+	t.Parallel()
 	settings := Settings{Kind: SQLite, File: filepath.Join(t.TempDir(), "s.db")}
 	db, other := open(t, settings), open(t, settings)
 	pages := scalar[int](t, db, reading, "PRAGMA page_count")

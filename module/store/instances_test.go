@@ -303,6 +303,7 @@ func TestDeaf(t *testing.T) {
 
 // TestListenAgain tests that everything is looked at when the connection that listens is open again, and that notices come again.
 func TestListenAgain(t *testing.T) {
+	t.Parallel()
 	settings := Settings{Kind: Postgres, DSN: postgrestest.Start(t)}
 	a, b := another(t, settings), another(t, settings)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)

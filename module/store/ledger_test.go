@@ -216,6 +216,7 @@ func TestLedger(t *testing.T) {
 
 // While the clock of the machine jumps by 10 minutes, forward and back, leases end and runs are adopted, but no call is executed twice, and no run is lost.
 func TestClockJumps(t *testing.T) {
+	t.Parallel()
 	p, ahead := newProvider(), time.Duration(0)
 	settings := Settings{Kind: SQLite, File: filepath.Join(t.TempDir(), "s.db")}
 	members := []*member{join(t, settings, p), join(t, settings, p)}

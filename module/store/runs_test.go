@@ -30,8 +30,10 @@ func age(t *testing.T, db *DB, d time.Duration) {
 
 // TestRuns tests what a store of the ledger promises.
 func TestRuns(t *testing.T) {
+	t.Parallel()
 	for _, test := range storetest.Tests {
 		t.Run(test.Name, func(t *testing.T) {
+			t.Parallel()
 			databases(t, func(t *testing.T, settings Settings) { //nolint:thelper // it is the test
 				db := open(t, settings)
 				test.Run(t, &storetest.Database{
