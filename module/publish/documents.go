@@ -37,7 +37,7 @@ const (
 	// shortestPause is for how long one is not read again after an error, each further time for twice as long, up to longestPause: its server may be about
 	// to start, or be this Caddy.
 	shortestPause, longestPause = time.Second, time.Minute
-	// firstPatience is for how long requests wait at first until all documents were read. Then the others are published without those that are slow.
+	// firstPatience is for how long requests wait at first until all documents were read, if any was. Then the others are published without those that are slow.
 	firstPatience = 5 * time.Second
 	// readTimeout bounds the time for one document, and maxDocument its size.
 	readTimeout = 30 * time.Second
@@ -120,14 +120,15 @@ func (l *documents) refresh(ctx context.Context, s *source, transport http.Round
 	return next
 }
 
-// publish publishes what was read if it has changed: for the first time when all sources were read, or late.
+// publish publishes what was read if it has changed: for the first time when all sources were read or, late, when any was. An empty index would say that there
+// are no skills.
 func (l *documents) publish(changed, late bool, logger *zap.Logger) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.changed = l.changed || changed
 	isFirst := l.current.Load() == nil
 	awaits := slices.ContainsFunc(l.sources, func(s *source) bool { return !s.seen.Load() })
-	if isFirst && awaits && !late || !isFirst && !l.changed {
+	if isFirst && awaits && !(late && l.changed) || !isFirst && !l.changed {
 		return
 	}
 	l.changed = false

@@ -98,3 +98,21 @@ func TestFileThatChangesMeanwhile(t *testing.T) {
 		t.Errorf("%d reads", reads)
 	}
 }
+
+// A document that takes long is not left out while there is nothing else to publish.
+func TestOnlyDocumentIsAwaited(t *testing.T) {
+	l := (&Handler{OpenAPI: []Document{{Location: "a.yaml"}, {Location: "b.yaml"}}}).newDocuments("pets")
+	l.publish(false, true, zap.NewNop())
+	if l.current.Load() != nil {
+		t.Error("nothing is published")
+	}
+	l.sources[0].last.Store(new(publish.API))
+	l.publish(true, false, zap.NewNop())
+	if l.current.Load() != nil {
+		t.Error("the other document is not awaited")
+	}
+	l.publish(false, true, zap.NewNop())
+	if l.current.Load() == nil {
+		t.Error("what was read is not published")
+	}
+}
