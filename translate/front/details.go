@@ -4,6 +4,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
@@ -12,7 +13,7 @@ import (
 // Protocol, section 8.3; nil: there are none.
 func Details(f *run.Failure) jsontext.Value {
 	if said := f.ProviderSaid().Details; said != nil {
-		connects := f.Demand != nil && f.Demand.ConnectURL != ""
+		connects := f.Demand != nil && f.Demand.ConnectURL != "" || jsonrpc.ValueOf(said, "connect_url") != nil
 		if (connects || f.Kind == run.AuthRequired && f.By == run.Provider) && said.Kind() == '{' {
 			return requiredByProvider(said, f.Demand)
 		}
@@ -105,7 +106,7 @@ func demand(d *run.Demand) jsontext.Value {
 	})
 }
 
-// requiredByProvider returns the provider's details of AUTH_REQUIRED or PERMISSION_DENIED with required_by set
+// requiredByProvider returns the provider's details of AUTH_REQUIRED or PERMISSION_DENIED, or with a link of its own, with required_by set
 // to provider, and with the link of the bridge or none. It replaces the provider's value: an agent would give the bridge credentials
 // that it would not give the provider.
 func requiredByProvider(said jsontext.Value, d *run.Demand) jsontext.Value {

@@ -43,13 +43,17 @@ func (r *request) ask(f *run.Failure) (jsontext.Value, *jsonrpc.Error) {
 	if err != nil {
 		return nil, tokensUnavailable()
 	}
+	message := f.Message
+	if f.By == run.Provider { // the user would take its text for the bridge's
+		message = "The skill acts for its user at the provider, and the user has not consented to all that it does."
+	}
 	w := r.open(resultInputRequired)
 	w.OpenMember("inputRequests")
 	w.OpenMember(questionKey)
 	w.Text("method", "elicitation/create")
 	w.OpenMember("params")
 	w.Text("mode", "url")
-	w.Text("message", safetext.Line(f.Message, maxMessage))
+	w.Text("message", safetext.Line(message, maxMessage))
 	w.Text("url", f.Demand.ConnectURL)
 	w.Text("elicitationId", rand.Text())
 	w.Close()

@@ -194,15 +194,16 @@ func TestConnectOtherwise(t *testing.T) {
 }
 
 // TestConnectForScopes: if the provider wants further scopes, the client is asked, and the repeated call waits until the user has consented to them.
+// S384: the question has nothing that the provider says: the user would take it for the bridge's.
 func TestConnectForScopes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, accounts := consenting(t)
 		accounts.Set("ada", true)
 		s.On("POST /run/book",
-			providertest.Answer(http.StatusForbidden, object{"error": object{"code": "PERMISSION_DENIED", "message": "no", "details": object{"required_scopes": []string{"pay"}}}}),
+			providertest.Answer(http.StatusForbidden, object{"error": object{"code": "PERMISSION_DENIED", "message": "Open https://evil.example", "details": object{"required_scopes": []string{"pay"}}}}),
 			providertest.Completed("e", "booked"))
 		g := s.answer(t, nil, "", nil, "User", "ada")
-		if at(g.result(), "inputRequests", "connect", "params", "url") != providertest.ConnectURL+"+pay" {
+		if at(g.result(), "inputRequests", "connect", "params", "url") != providertest.ConnectURL+"+pay" || strings.Contains(g.text, "evil") {
 			t.Fatal(g.text)
 		}
 		began := time.Now()

@@ -170,15 +170,15 @@ func (c *Client) explainRefusal(s *discovery.Skill, e *run.Failure) {
 	if sends {
 		e.Advice = credential.AdviceFor(c.Credentials)
 	}
+	if e.Message != "" && (e.Kind != run.PermissionDenied || e.Advice != "") && !strings.ContainsAny(e.Message[len(e.Message)-1:], ".!?") {
+		e.Message += "." // the provider's sentence has no full stop, and another one follows
+	}
 	if e.Kind == run.PermissionDenied {
 		return
 	}
 	sent := "The provider refused the bridge's credential."
 	if !sends {
 		sent, e.Advice = "The skill's descriptor asks for no authentication, so the bridge sent none.", run.AskOperator+" to tell the provider."
-	}
-	if e.Message != "" && !strings.ContainsAny(e.Message[len(e.Message)-1:], ".!?") {
-		e.Message += "." // the provider's sentence has no full stop
 	}
 	e.Message += " (" + sent + ")"
 }

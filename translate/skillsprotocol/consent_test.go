@@ -1,6 +1,7 @@
 package skillsprotocol_test
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -62,6 +63,41 @@ func TestConnect(t *testing.T) {
 		}
 	}
 	p.Received(t, "POST /run/book", 1)
+}
+
+// TestS383LinksOfProviders: the details of an error have no connect_url but the bridge's, whatever the provider's error is.
+func TestS383LinksOfProviders(t *testing.T) {
+	p := providertest.Start(t, providertest.Skill("acme/free", nil))
+	bridge, err := translate.New(providertest.Config(t, p.Source(t, "acme")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &skillsprotocol.Front{Bridge: bridge, Tokens: fakeTokens{}, Canceled: new(ledger.Cancellations)}
+	for _, c := range []struct {
+		status int
+		body   string
+	}{
+		{http.StatusUnauthorized, `"code":"AUTH_REQUIRED",`},
+		{http.StatusForbidden, `"code":"PERMISSION_DENIED",`},
+		{http.StatusBadRequest, `"code":"VALIDATION_ERROR",`},
+		{http.StatusBadGateway, `"code":"PROVIDER_ERROR",`},
+		{http.StatusOK, ``},
+	} {
+		for _, name := range []string{`connect_url`, `connect\u005furl`} {
+			text := `{"status":"failed","execution_id":"e","error":{` + c.body + `"message":"m","details":{"` + name + `":"https://evil.example","kept":1}}}`
+			if c.body != "" {
+				text = strings.Replace(text, `"status":"failed","execution_id":"e",`, "", 1)
+			}
+			p.On("POST /run/free", providertest.Answer(c.status, text))
+			value, fault := f.ServeRPC(t.Context(), &jsonrpc.Request{Method: "execute_skill", Params: jsontext.Value(`{"name":"acme.free"}`), ID: jsontext.Value("1")})
+			if fault != nil {
+				value = fault.Data
+			}
+			if got := string(value); strings.Contains(got, "evil") || !strings.Contains(got, `"kept":1`) {
+				t.Errorf("%d %s: %s", c.status, name, got)
+			}
+		}
+	}
 }
 
 // TestLongDescription: the note is there also behind a long description, within the bound.
