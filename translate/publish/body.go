@@ -107,6 +107,9 @@ func (a *argument) bytes(value jsontext.Value) ([]byte, *run.Failure) {
 	return content, nil
 }
 
+// fileNames are those of files, of which some APIs tell the formats apart by the extension: usually, it is the end of the media type.
+var fileNames = strings.NewReplacer("file.plain", "file.txt", "file.wave", "file.wav", "file.octet-stream", "file.bin", "file.x-gzip", "file.gz")
+
 // encodeMultipart returns a form in multipart/form-data (RFC 7578).
 func encodeMultipart(fields []field) (body []byte, mediaType string, failure *run.Failure) {
 	var b bytes.Buffer
@@ -127,8 +130,7 @@ func encodeMultipart(fields []field) (body []byte, mediaType string, failure *ru
 					return nil, "", failure
 				}
 				mediaType = cmp.Or(mediaType, http.DetectContentType(content))
-				essence, _, _ := strings.Cut(mediaType, ";")
-				disposition = multipart.FileContentDisposition(f.Name, "file."+path.Base(essence)) // some APIs tell formats apart by the extension
+				disposition = multipart.FileContentDisposition(f.Name, fileNames.Replace("file."+path.Base(strings.SplitN(mediaType, ";", 2)[0])))
 			case kind == '{' || kind == '[':
 				mediaType = cmp.Or(mediaType, "application/json")
 			}

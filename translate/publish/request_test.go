@@ -305,17 +305,19 @@ func TestBodies(t *testing.T) {
 
 func TestMultipart(t *testing.T) {
 	server := newEcho(t)
-	png := "\x89PNG\x0D\x0A\x1A\x0A"
+	png, wave := "\x89PNG\x0D\x0A\x1A\x0A", "RIFF\x00\x00\x00\x00WAVE"
 	o := &publish.Operation{Method: "POST", Path: "/a", Body: &publish.Body{MediaType: "multipart/form-data", Members: []publish.Member{
 		{Name: `te"xt` + "\r\nX: y"},
 		{Name: "image", File: true},
+		{Name: "text", File: true},
+		{Name: "sound", File: true},
 		{Name: "files[]", File: true, MediaType: "text/csv"},
 		{Name: "list"},
 		{Name: "object"},
 		{Name: "имя", MediaType: "application/xml"},
 	}}}
 	b64 := func(s string) string { return `"` + base64.StdEncoding.EncodeToString([]byte(s)) + `"` }
-	r := request(t, o, `{"te\"xt\r\nX: y":"--\r\n","image":`+b64(png)+`,"files[]":[`+b64("a,b")+`,`+b64("c")+`],"list":["a",1.0],"object":{"a": [1]},"имя":"<a/>"}`, nil)
+	r := request(t, o, `{"te\"xt\r\nX: y":"--\r\n","image":`+b64(png)+`,"text":`+b64("a text")+`,"sound":`+b64(wave)+`,"files[]":[`+b64("a,b")+`,`+b64("c")+`],"list":["a",1.0],"object":{"a": [1]},"имя":"<a/>"}`, nil)
 	server.send(t, r)
 	_, parameters, err := mime.ParseMediaType(server.got.Header.Get("Content-Type"))
 	if err != nil {
@@ -325,6 +327,8 @@ func TestMultipart(t *testing.T) {
 	want := []part{
 		{`te"xt%0D%0AX: y`, "", "", "--\r\n"}, // as browsers send it
 		{"image", "file.png", "image/png", png},
+		{"text", "file.txt", "text/plain; charset=utf-8", "a text"},
+		{"sound", "file.wav", "audio/wave", wave},
 		{"files[]", "file.csv", "text/csv", "a,b"},
 		{"files[]", "file.csv", "text/csv", "c"},
 		{"list", "", "", "a"},
