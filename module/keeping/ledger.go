@@ -67,7 +67,7 @@ func (l *Ledger) Destruct() error {
 	return nil
 }
 
-// FollowWith makes the ledger follow runs by a configuration, from its start until it is used no longer.
+// FollowWith makes the ledger follow runs by a configuration, from its start until it is used no longer. No other configuration has an equal Follower.
 func (l *Ledger) FollowWith(ctx caddy.Context, f ledger.Follower, s ledger.Settings) error {
 	if err := lifetime.OnStart(ctx, func() {
 		l.set(func() { l.settings[f] = s })

@@ -13,9 +13,14 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/keeping"
+	"github.com/skill-bridge/caddy-skill-bridge/module/store"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/postgrestest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 )
 
 // inEachDatabase runs a test with the option store for each database that instances can share.
@@ -71,6 +76,34 @@ func TestReload(t *testing.T) {
 	}
 	if now := p.invoke("get-pet", `{"petId":"1"}`); now.Run.Status != "completed" || other.Count() != 1 {
 		t.Errorf("%v", now)
+	}
+}
+
+// After a reload, runs of other instances are still adopted, and kept for as long as the newest configuration says.
+func TestFollowedAfterReload(t *testing.T) {
+	longtest.Need(t, longtest.Long) // instances are looked for each 10 seconds
+	a := startAPI(t)
+	file := filepath.Join(t.TempDir(), "runs.db")
+	site := strings.Replace(a.site(t, ""), "store memory", "store sqlite "+file+"\n\tkeep 48h", 1)
+	p := start(t, a, site)
+	if err := p.Reload(strings.Replace(site, "keep 48h", "keep 72h", 1)); err != nil {
+		t.Fatal(err)
+	}
+	db := store.New(store.Settings{Kind: store.SQLite, File: file})
+	db.Start(zap.NewNop())
+	e := &ledger.Entry{Owner: ledger.Owner{Realm: "skill_publish"}, ID: "018f0000-0000-7000-8000-000000000000", Front: "publish", Single: true}
+	if _, err := db.Runs().Claim(t.Context(), e, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	db.Close() // it is gone
+	for kept := range keeping.Ledgers() {
+		if followers := kept.Followers(); kept.DB.Status().Place == "SQLite in "+file && len(followers) != 1 {
+			t.Errorf("followers: %v", followers)
+		}
+		testbed.Eventually(t, 20*time.Second, func() bool {
+			now, err := kept.Get(t.Context(), e.Identity())
+			return err == nil && now.State == ledger.Unknown
+		}, "the run is adopted")
 	}
 }
 

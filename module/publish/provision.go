@@ -87,7 +87,7 @@ func (h *Handler) hold(ctx caddy.Context) (err error) {
 	h.use.OnRelease(release)
 	settings := ledger.Settings{Keep: h.Lifetime()}
 	settings.Bounds.Runs, settings.Bounds.RunsOfOne = h.Runs()
-	return h.kept.FollowWith(ctx, follower{}, settings)
+	return h.kept.FollowWith(ctx, follower{h}, settings)
 }
 
 // site is where a handler publishes.

@@ -41,7 +41,7 @@ const (
 )
 
 // follower makes the ledger notice that the process of a run is gone. Its runs are submissions for the ledger, so that there is nothing to poll.
-type follower struct{}
+type follower struct{ of *Handler } // without that, the end of one handler would be that of all
 
 // Name is what operators know the runs by.
 func (follower) Name() string { return realm }
