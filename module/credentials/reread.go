@@ -88,15 +88,13 @@ func (v *rereadable[T]) reread(ctx context.Context) {
 		return
 	}
 	read := func() (any, error) {
-		return nil, panics.Recovered(func() {
-			if v.due() { // another call may have read them
-				v.replace()
-			}
-		})
+		if v.due() { // another call may have read them
+			v.replace()
+		}
+		return nil, nil //nolint:nilnil // get has the value
 	}
 	select {
-	case made := <-v.reads.DoChan("", read):
-		panics.Raise(made.Err)
+	case <-v.reads.DoChan("", read):
 	case <-ctx.Done():
 	}
 }
@@ -108,9 +106,13 @@ func (v *rereadable[T]) due() bool {
 	return v.made().files && (v.last.IsZero() || time.Since(v.last) >= rereadInterval)
 }
 
-// replace reads the files and replaces the value if it has changed. If they can't be used, the earlier value stays.
+// replace reads the files and replaces the value if it has changed. If they can't be used, or that panics, the earlier value stays.
 func (v *rereadable[T]) replace() {
-	next, _, err := v.read()
+	var next made[T]
+	var err error
+	if bug := panics.Recovered(func() { next, _, err = v.read() }); bug != nil {
+		err = bug
+	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.last = time.Now()

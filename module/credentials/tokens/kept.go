@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/panics"
 )
 
 // Pauses between two readings: after one that has failed, and if the value does not suffice although it is fresh.
@@ -67,7 +69,11 @@ func (k *Kept[T]) Get(ctx context.Context, fresh time.Duration, suffices func(va
 func (k *Kept[T]) readAgain(ctx context.Context, read func(context.Context) (T, error)) {
 	ctx, cancel := context.WithTimeout(ctx, FetchTimeout)
 	defer cancel()
-	value, err := read(ctx)
+	var value T
+	var err error
+	if bug := panics.Recovered(func() { value, err = read(ctx) }); bug != nil {
+		err = bug
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	close(k.reading)
