@@ -37,8 +37,8 @@ func (r *Recent[V]) Delete(key string) {
 }
 
 const (
-	// maxSent is how many secrets that were sent are known at least.
-	maxSent = 16 << 10
+	// maxSent is how many secrets that were sent are known at least, or as many as have maxSentBytes: a server chooses the size of its tokens.
+	maxSent, maxSentBytes = 16 << 10, 32 << 20
 	// sentEnd is the length of the longest ends by which they are found, and maxSameEnd how many with the same one are known: those that were added last.
 	sentEnd, maxSameEnd = 32, 16
 )
@@ -48,6 +48,7 @@ const (
 type Sent struct {
 	mu         sync.RWMutex
 	size       int       // of their ends
+	bytes      int       // of those that were put since byEnd was begun anew because of them
 	characters [256]bool // that they have
 	byEnd      Recent[[]string]
 }
@@ -84,6 +85,9 @@ func (s *Sent) put(text string) {
 	texts, _ := s.byEnd.Get(end)
 	if !slices.Contains(texts, text) {
 		texts = append(slices.Clip(texts[max(0, len(texts)+1-maxSameEnd):]), text)
+	}
+	if s.bytes += len(text); s.bytes > maxSentBytes {
+		s.byEnd.newest, s.byEnd.older, s.bytes = map[string][]string{}, s.byEnd.newest, len(text)
 	}
 	s.byEnd.Put(end, texts, maxSent)
 }

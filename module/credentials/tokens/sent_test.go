@@ -25,3 +25,18 @@ func TestSentWithOneEnd(t *testing.T) {
 		t.Errorf("found %d: %q", len(found), found)
 	}
 }
+
+// TestSentBytes: what a server chooses the size of takes bounded memory: of tokens that are very large, fewer are known.
+func TestSentBytes(t *testing.T) {
+	var sent tokens.Sent
+	token := func(i int) string { return strings.Repeat("x", 1<<20) + strconv.Itoa(10_000+i) }
+	const most = 32
+	for i := range 3 * most {
+		sent.Add(token(i))
+	}
+	for i, known := range map[int]bool{0: false, 3*most - 1: true, 2*most + 1: true} {
+		if found := sent.Find([]byte(token(i))); len(found) > 0 != known {
+			t.Errorf("token %d: known %t", i, !known)
+		}
+	}
+}
