@@ -11,6 +11,9 @@ import (
 	"sync/atomic"
 
 	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/panics"
 )
 
 // Pool keeps values by key over reloads, each until its last holder releases it. Values that
@@ -134,11 +137,14 @@ func (u *Usage) EndRun() {
 	}()
 }
 
-// end is called when the last user has ended. Those who begin later don't wait until everything is released, since that may wait for them.
+// end is called when the last user has ended. Those who begin later don't wait until everything is released, since that may wait for them. A panic of one
+// release keeps nothing else from being released.
 func (u *Usage) end() {
 	if u.released.CompareAndSwap(false, true) {
 		for _, release := range slices.Backward(u.releases) {
-			release()
+			if bug := panics.Recovered(release); bug != nil {
+				caddy.Log().Named("http.handlers.skill_bridge").Error("panic while something was released; this is a bug in the bridge, please report it", zap.Error(bug))
+			}
 		}
 	}
 	for _, closeIdle := range u.idle {

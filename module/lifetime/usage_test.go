@@ -34,6 +34,26 @@ func TestUsage(t *testing.T) {
 	check("a request after Cleanup", 1, 2)
 }
 
+// A panic of a release ends neither the process nor the other releases, whether a request or an execution is the last user.
+func TestReleasePanics(t *testing.T) {
+	for about, end := range map[string]func(*lifetime.Usage){
+		"a request":    (*lifetime.Usage).Done,
+		"an execution": func(u *lifetime.Usage) { lifetime.BeginRun(); u.EndRun() },
+	} {
+		u, released := lifetime.NewUsage(), make(chan struct{})
+		u.OnRelease(func() { close(released) })
+		u.OnRelease(func() { panic("a bug") })
+		u.Acquire()
+		u.Leave()
+		end(u)
+		select {
+		case <-released:
+		case <-time.After(10 * time.Second):
+			t.Error(about)
+		}
+	}
+}
+
 // What is released may wait for an execution: for the last one, whose end releases it, or for one that begins and ends meanwhile.
 func TestReleaseWaitsForRun(t *testing.T) {
 	for about, last := range map[string]bool{"the last one": true, "one that begins meanwhile": false} {
