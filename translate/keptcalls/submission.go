@@ -76,18 +76,20 @@ func (s *submission) settle(ctx context.Context, o *run.Run) {
 	})
 }
 
-// finish ends a submission.
+// finish ends a submission, also if what a bug is to be the end of panics again.
 func (s *submission) finish(ctx context.Context, bug *run.Failure) {
+	defer func() {
+		s.answer.Entry = s.Newest.Load()
+		s.End()
+		_ = s.ledger.Reserve(s.request.Owner, -s.how.Reserved)
+		close(s.done)
+	}()
 	if bug != nil {
 		s.answer.Run = run.Run{Failure: bug}
 		if e := s.Newest.Load(); e != nil && e.Ref.ExecutionID == "" {
 			s.ledger.Agree(ctx, e, s.answer.Run, s.how, nil)
 		}
 	}
-	s.answer.Entry = s.Newest.Load()
-	s.End()
-	_ = s.ledger.Reserve(s.request.Owner, -s.how.Reserved)
-	close(s.done)
 }
 
 // Inputs implements [translate.Preparation].

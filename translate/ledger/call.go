@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"runtime"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/panics"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
@@ -30,20 +30,20 @@ type Call struct {
 }
 
 // Go executes a function in a goroutine of its own, whose context does not end with that of the request, and then ends the call: with a failure if the
-// function has panicked, which is also reported.
+// function has panicked, which is also reported, as is a panic of the end.
 func (c *Call) Go(ctx context.Context, panicked func(context.Context, any, []byte), execute func(context.Context), end func(context.Context, *run.Failure)) {
 	ctx, c.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	guarded := func(f func()) (bug *run.Failure) {
+		if value := panics.Recovered(f); value != nil {
+			panicked(ctx, value, nil)
+			bug = &run.Failure{By: run.Bridge, Executed: run.ExecutedMaybe, Message: "The bridge failed because of a bug."}
+		}
+		return bug
+	}
 	go func() {
-		defer func() {
-			var bug *run.Failure
-			if value := recover(); value != nil {
-				panicked(ctx, value, debug.Stack())
-				bug = &run.Failure{By: run.Bridge, Executed: run.ExecutedMaybe, Message: "The bridge failed because of a bug."}
-			}
-			end(ctx, bug)
-		}()
 		growStack()
-		execute(ctx)
+		bug := guarded(func() { execute(ctx) })
+		guarded(func() { end(ctx, bug) })
 	}()
 }
 

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/panics"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
@@ -346,7 +347,7 @@ func (l *instance) writePending(ctx context.Context) bool {
 		return write(ctx) == nil
 	}
 	for id, u := range changes {
-		if p.find(id) == u && !try(func(ctx context.Context) error { return u.write(ctx, l.Ledger) }) {
+		if p.find(id) == u && !try(func(ctx context.Context) error { return l.writeAgain(ctx, u) }) {
 			return false
 		}
 	}
@@ -356,6 +357,16 @@ func (l *instance) writePending(ctx context.Context) bool {
 		}
 	}
 	return len(changes)+len(removals) == 0
+}
+
+// writeAgain tries again to write a version. One whose change panics is given up: it would do so each time.
+func (l *instance) writeAgain(ctx context.Context, u *unwritten) (err error) {
+	if bug := panics.Recovered(func() { err = u.write(ctx, l.Ledger) }); bug != nil {
+		l.Panicked(ctx, bug, nil)
+		l.usage.settle(u.entry.Identity(), false)
+		l.pending.done(u.entry.Identity(), u, u.entry)
+	}
+	return err
 }
 
 // write tries again to write the version.

@@ -128,12 +128,12 @@ func (l *lives) learn(e *Entry, made bool) {
 		return
 	}
 	n.telling = true
+	defer func() { n.telling, n.news = false, nil }() // also after a panic of who is told
 	for len(n.news) > 0 {
 		next := n.news[0]
 		n.news = n.news[1:]
 		l.tell(next, slices.Clone(n.watches))
 	}
-	n.telling, n.news = false, nil
 }
 
 // tell tells of a version. The lock is held, but not meanwhile.
