@@ -2,7 +2,6 @@
 package panics
 
 import (
-	"errors"
 	"fmt"
 	"runtime/debug"
 
@@ -33,10 +32,10 @@ func Recovered(f func()) (err error) {
 	return nil
 }
 
-// Raise panics if an error is a [Panic]. A goroutine that has waited for another one calls it with what was [Recovered] there, since only its own panics
-// are recovered and reported: one elsewhere would end the process.
+// Raise panics if an error is a [Panic], and not only has one as its cause. A goroutine that has waited for another one calls it with what was [Recovered]
+// there, since only its own panics are recovered and reported: one elsewhere would end the process.
 func Raise(err error) {
-	if p, ok := errors.AsType[*Panic](err); ok {
+	if p, ok := err.(*Panic); ok { //nolint:errorlint // see above
 		panic(p)
 	}
 }

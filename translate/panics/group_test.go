@@ -2,6 +2,7 @@ package panics_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -40,5 +41,6 @@ func TestGroupPanics(t *testing.T) {
 		t.Errorf("%d functions ran", n)
 	}
 	panics.Raise(errors.New("no panic"))
+	panics.Raise(fmt.Errorf("a failure whose cause is one: %w", bug))
 	panics.Raise(panics.Recovered(func() {}))
 }
