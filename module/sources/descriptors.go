@@ -127,7 +127,7 @@ func (d *descriptors) mayStore(ctx context.Context, size int64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.counted {
-		names, err := d.list(ctx, changes.InUse)
+		names, err := d.stored(ctx)
 		if err != nil {
 			return err
 		}
@@ -143,6 +143,13 @@ func (d *descriptors) mayStore(ctx context.Context, size int64) error {
 	d.count++
 	d.bytes += size
 	return nil
+}
+
+// stored lists the descriptors in use, without the lock: others must not wait for the database longer than their calls may take.
+func (d *descriptors) stored(ctx context.Context) (map[string]int64, error) {
+	d.mu.Unlock()
+	defer d.mu.Lock()
+	return d.list(ctx, changes.InUse)
 }
 
 // list returns the names of the descriptors of the source, with their sizes.

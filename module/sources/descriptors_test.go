@@ -1,10 +1,12 @@
 package sources
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -36,6 +38,32 @@ func TestDescriptors(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		testDescriptors(t, store.Settings{Kind: store.Postgres, DSN: postgrestest.Start(t)})
 	})
+}
+
+// TestDescriptorsWhileDatabaseHangs: a call whose time is over does not wait until the database has answered another one.
+func TestDescriptorsWhileDatabaseHangs(t *testing.T) {
+	db := store.New(store.Settings{Kind: store.Memory}) // statements wait until it is started
+	t.Cleanup(db.Close)
+	d := newDescriptors(db.Things(), "acme")
+	put := func(ctx context.Context) error {
+		_, err := d.Put(ctx, changes.InUse, d.Name("a"), &changes.Record{SkillID: "a"})
+		return err
+	}
+	slow, end := context.WithCancel(t.Context())
+	begun := make(chan error)
+	go func() { begun <- nil; begun <- put(slow) }()
+	<-begun
+	for began := time.Now(); time.Since(began) < 100*time.Millisecond && d.mu.TryLock(); d.mu.Unlock() { // until it has begun
+		runtime.Gosched()
+	}
+	brief, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	if err := put(brief); err == nil || time.Since(began) > 2*time.Second {
+		t.Errorf("after %s: %v", time.Since(began), err)
+	}
+	end()
+	<-begun
 }
 
 // inFile are the settings of an empty database.
