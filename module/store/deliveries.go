@@ -64,7 +64,7 @@ func (r *Runs) insert(ctx context.Context, e *ledger.Entry, values []any) (at in
 	if to == nil {
 		return r.db.session(writing).stamp(ctx, addEntry, values...)
 	}
-	both := append(values[:20:20], []byte(to.Name), []byte(to.Host), to.Target, to.EndOnly)
+	both := append(slices.Clip(values), []byte(to.Name), []byte(to.Host), to.Target, to.EndOnly)
 	if r.db.settings.Kind == Postgres {
 		_, err = r.db.session(writing).row(ctx, []any{&at}, "WITH added AS ("+addEntry+" RETURNING changed), told AS ("+addReceiver+" FROM added) SELECT changed FROM added", both...)
 		return at, err

@@ -141,7 +141,7 @@ func (s session) row(ctx context.Context, into []any, text string, args ...any) 
 	return found, err
 }
 
-// stamp executes a statement with 20 arguments that changes at most one row, to which it gives the time {at}, and returns that; 0: it has changed none. SQLite
+// stamp executes a statement that changes at most one row, to which it gives the time {at}, and returns that; 0: it has changed none. SQLite
 // has the clock of this machine, so that the time can be another argument: with RETURNING, the statement would take a fifth more.
 func (s session) stamp(ctx context.Context, text string, args ...any) (at int64, err error) {
 	if s.db.settings.Kind == Postgres {
@@ -150,7 +150,7 @@ func (s session) stamp(ctx context.Context, text string, args ...any) (at int64,
 	}
 	err = s.do(ctx, func(ctx context.Context, s session) error {
 		now := time.Now().UnixMilli()
-		n, err := s.exec(ctx, text, append(args, now)...)
+		n, err := s.exec(ctx, text, append(args, sql.Named("at", now))...)
 		at = n * now
 		return err
 	})

@@ -63,7 +63,7 @@ func (q *sqlite) open(ctx context.Context) (*connections, error) {
 		// A transaction that deletes many runs touches a page for each, in each index: in the smaller default cache, they are written several times.
 		options["_pragma"] = []string{"secure_delete(1)", "cache_size(-16000)", "wal_autocheckpoint(8000)"}
 	}
-	c := &connections{batches: &batches{wake: make(chan struct{}, 1)}, replace: words(sqliteNow, "$21", "", "{values}", "VALUES (", "{t}", "$21", "{clock}", ")")}
+	c := &connections{batches: &batches{wake: make(chan struct{}, 1)}, replace: words(sqliteNow, ":at", "", "{values}", "VALUES (", "{t}", ":at", "{clock}", ")")}
 	go c.batches.writing()
 	var err error
 	var opened []*sql.DB
