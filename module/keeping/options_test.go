@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	_ "github.com/caddyserver/caddy/v2/modules/caddyevents" // with it, Caddy is taken for running
 	"go.uber.org/zap"
 
@@ -220,4 +221,41 @@ func TestCheckOnly(t *testing.T) {
 	if _, err := os.Stat(existing); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestStoreSyntax: what the blocks of stores take in a Caddyfile. Errors have the line, and no DSN.
+func TestStoreSyntax(t *testing.T) {
+	for text, want := range map[string]string{
+		"sqlite":                             `{}`,
+		"sqlite runs.db":                     `{"file":"runs.db"}`,
+		"sqlite a b":                         "sqlite takes optionally a file (arguments given: 2), at Testfile:1",
+		"sqlite {\n\tfile a\n}":              "store sqlite takes no block, at Testfile:2",
+		"postgres":                           "postgres takes a DSN, in quotes if it has spaces (arguments given: 0",
+		"postgres postgres://db/bridge":      `{"dsn":"postgres://db/bridge"}`,
+		`postgres "host=/run dbname=bridge"`: `{"dsn":"host=/run dbname=bridge"}`,
+		"postgres {env.DSN}":                 `{"dsn":"{env.DSN}"}`,
+		"postgres $DSN":                      "looks like a variable of a shell",
+		"postgres mysql://secret/bridge":     "the DSN of store postgres is neither a URL",
+		"postgres secret secret":             "postgres takes a DSN, in quotes if it has spaces (arguments given: 2), at Testfile:1",
+		"postgres postgres://db {\n\tssl\n}": "store postgres takes no block, at Testfile:2",
+		"memory":                             `{}`,
+		"memory runs":                        "memory takes no argument (arguments given: 1), at Testfile:1",
+	} {
+		name, _, _ := strings.Cut(text, " ")
+		module, err := caddyfile.UnmarshalModule(segment(text), "http.skill_bridge.store."+name)
+		got, _ := json.Marshal(module)
+		if err != nil {
+			got = []byte(err.Error())
+		}
+		if isError := !strings.HasPrefix(want, "{"); (err != nil) != isError || !strings.Contains(string(got), want) || isError && strings.Contains(string(got), "secret") {
+			t.Errorf("%s: %s; want %s", text, got, want)
+		}
+	}
+}
+
+// segment returns a dispenser whose current token is the first one of a text.
+func segment(text string) *caddyfile.Dispenser {
+	d := caddyfile.NewTestDispenser(text)
+	d.Next()
+	return d
 }
