@@ -331,6 +331,10 @@ func (h *Handler) config(ctx caddy.Context, o *observe.Observer) (*translate.Con
 	if err != nil {
 		return nil, nil, err
 	}
+	caller, err := h.told()
+	if err != nil {
+		return nil, nil, err
+	}
 	if h.standard = standard; len(h.CallersJWT) > 0 {
 		var releases []func()
 		h.jwt, releases = callers.OpenTokens(h.CallersJWT, standard, h.poolKey(), h.logger)
@@ -338,10 +342,6 @@ func (h *Handler) config(ctx caddy.Context, o *observe.Observer) (*translate.Con
 	}
 	o.Protect(secretsOf(loaded))
 	warnRefused(h.logger, rules, loaded)
-	caller, err := h.told()
-	if err != nil {
-		return nil, nil, err
-	}
 	return &translate.Config{
 		Sources: loaded, Access: h.Access.rules(),
 		Caller:          caller,
