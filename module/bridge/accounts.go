@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -23,6 +22,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 	"github.com/skill-bridge/caddy-skill-bridge/module/runtokens"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/panics"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
@@ -79,13 +79,11 @@ func sweep(ctx context.Context, accounts *credentials.Accounts, logger *zap.Logg
 }
 
 // sweepOnce looks once. A panic does not end Caddy.
-func sweepOnce(ctx context.Context, accounts *credentials.Accounts, logger *zap.Logger) error {
-	defer func() {
-		if value := recover(); value != nil {
-			observe.LogPanic(logger, value, debug.Stack())
-		}
-	}()
-	return accounts.Sweep(ctx)
+func sweepOnce(ctx context.Context, accounts *credentials.Accounts, logger *zap.Logger) (err error) {
+	if bug := panics.Recovered(func() { err = accounts.Sweep(ctx) }); bug != nil {
+		observe.LogPanic(logger, bug, nil)
+	}
+	return err
 }
 
 // browsers returns what says who the user of a browser is; empty: there are no pages for users.

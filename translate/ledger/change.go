@@ -363,8 +363,7 @@ func (l *instance) writePending(ctx context.Context) bool {
 func (l *instance) writeAgain(ctx context.Context, u *unwritten) (err error) {
 	if bug := panics.Recovered(func() { err = u.write(ctx, l.Ledger) }); bug != nil {
 		l.Panicked(ctx, bug, nil)
-		l.usage.settle(u.entry.Identity(), false)
-		l.pending.done(u.entry.Identity(), u, u.entry)
+		Viewed{l.Ledger}.Drop(u.entry, false)
 	}
 	return err
 }

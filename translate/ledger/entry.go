@@ -1,6 +1,8 @@
 package ledger
 
 import (
+	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -53,8 +55,8 @@ var stateNames = map[State]string{
 // States returns all states, in their order.
 func States() []State { return slices.Sorted(maps.Keys(stateNames)) }
 
-// String returns the name of the state for operators.
-func (s State) String() string { return stateNames[s] }
+// String returns the name of the state for operators; one of a newer build has its number.
+func (s State) String() string { return cmp.Or(stateNames[s], fmt.Sprint("state ", uint8(s))) }
 
 // Ended reports whether the state is final.
 func (s State) Ended() bool { return s >= Completed }

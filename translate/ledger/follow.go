@@ -165,8 +165,7 @@ func (l *instance) pollDue() time.Duration {
 		p.running++
 		l.loops.Go(func() {
 			defer l.polled(n, ofSource, ofOwner)
-			defer l.guard()
-			l.poll(n)
+			l.guarded(func() { l.poll(n) })
 		})
 	}
 	return time.Hour

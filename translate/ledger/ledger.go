@@ -99,14 +99,9 @@ func (l *Ledger) Room(owner Owner) exchange.AnswerBudget {
 
 // Granted says that the user of an owner has granted something: runs that wait for it go on, in the background.
 func (l *Ledger) Granted(owner Owner) {
-	f := l.followers.Of(owner.Realm)
-	if f == nil {
-		return
+	if f := l.followers.Of(owner.Realm); f != nil {
+		go l.guarded(func() { f.Granted(l.closed, owner.Principal) })
 	}
-	go func() {
-		defer (&instance{Ledger: l}).guard()
-		f.Granted(l.closed, owner.Principal)
-	}()
 }
 
 // Close ends the loops and the polls, and writes what could not be written yet, until the context ends. Calls in progress go on. The store must be open.

@@ -294,7 +294,7 @@ func (l *instance) looking() {
 				l.missed++ // runs are read again before their next polls
 				l.mu.Unlock()
 			}
-			l.look(ids)
+			l.guarded(func() { l.look(ids) })
 		case <-ticker.C:
 			l.mu.Lock()
 			due := l.fresh || changes == nil || time.Since(last) >= lookAll
@@ -305,7 +305,7 @@ func (l *instance) looking() {
 			l.mu.Unlock()
 			if due {
 				last = time.Now()
-				l.look(nil)
+				l.guarded(func() { l.look(nil) })
 			}
 		}
 	}
@@ -313,7 +313,6 @@ func (l *instance) looking() {
 
 // look asks by one statement for newer versions of those of some entries that are known; nil: of all that are watched.
 func (l *instance) look(ids []string) {
-	defer l.guard()
 	known := map[Identity]int64{}
 	var elsewhere []string
 	l.mu.Lock()

@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"runtime/debug"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/panics"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
@@ -26,10 +26,10 @@ type instance struct {
 	recalling *Query // the runs that may have been adopted without an answer; nil: none
 }
 
-// guard reports a panic. It is deferred.
-func (l *instance) guard() {
-	if value := recover(); value != nil {
-		l.Panicked(context.Background(), value, debug.Stack())
+// guarded calls a function, and reports its panic.
+func (l *Ledger) guarded(f func()) {
+	if bug := panics.Recovered(f); bug != nil {
+		l.Panicked(context.Background(), bug, nil)
 	}
 }
 
@@ -58,10 +58,7 @@ func (l *instance) every(interval time.Duration, now <-chan struct{}, do func())
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for l.closed.Err() == nil {
-		func() {
-			defer l.guard()
-			do()
-		}()
+		l.guarded(do)
 		select {
 		case <-l.closed.Done():
 		case <-ticker.C:
