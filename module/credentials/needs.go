@@ -147,7 +147,7 @@ func (o *OAuth2User) Missing(
 type namedEndpoints struct {
 	mu  sync.Mutex
 	at  time.Time
-	all []string
+	all map[string]bool
 }
 
 // differ reports whether a skill with one of these authentications has another token endpoint.
@@ -155,12 +155,12 @@ func (n *namedEndpoints) differ(c *userClient, endpoint string, auths func() []*
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if time.Since(n.at) > missingFresh {
-		n.at, n.all = time.Now(), nil
+		n.at, n.all = time.Now(), map[string]bool{}
 		for _, auth := range auths() {
-			n.all = append(n.all, c.endpoint(auth))
+			n.all[c.endpoint(auth)] = true
 		}
 	}
-	return slices.ContainsFunc(n.all, func(other string) bool { return other != endpoint })
+	return len(n.all) > 1 || len(n.all) == 1 && !n.all[endpoint]
 }
 
 // Asks returns the scopes that a user is asked for: of those of a link, what skills of the source with these authentications need, or a refusal of the provider has

@@ -100,7 +100,7 @@ func (l *Ledger) Room(owner Owner) exchange.AnswerBudget {
 // Granted says that the user of an owner has granted something: runs that wait for it go on, in the background.
 func (l *Ledger) Granted(owner Owner) {
 	if f := l.followers.Of(owner.Realm); f != nil {
-		go l.guarded(func() { f.Granted(l.closed, owner.Principal) })
+		go (&instance{Ledger: l}).guarded(func() { f.Granted(l.closed, owner.Principal) })
 	}
 }
 

@@ -1,0 +1,33 @@
+package credentials
+
+import (
+	"testing"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+)
+
+// TestManySkillsOfOneEndpoint: a list asks for each skill of a source whether others name another token endpoint, which costs as much as there are skills, and not
+// the square of that.
+func TestManySkillsOfOneEndpoint(t *testing.T) {
+	named := func(url string) *document.Auth { return &document.Auth{OAuth2: &document.OAuth2{TokenURL: url}} }
+	c, n := new(userClient), new(namedEndpoints)
+	auths := make([]*document.Auth, 100_000)
+	for i := range auths {
+		auths[i] = named("https://acme.example/token")
+	}
+	began, all := time.Now(), func() []*document.Auth { return auths }
+	for range auths {
+		if n.differ(c, c.endpoint(auths[0]), all) || time.Since(began) > 20*time.Second {
+			t.Fatal(time.Since(began))
+		}
+	}
+	for _, others := range [][]*document.Auth{{named("https://acme.example/other")}, {auths[0], named("https://acme.example/other")}} {
+		if !new(namedEndpoints).differ(c, c.endpoint(auths[0]), func() []*document.Auth { return others }) {
+			t.Errorf("%d do not differ", len(others))
+		}
+	}
+	if new(namedEndpoints).differ(c, c.endpoint(auths[0]), func() []*document.Auth { return nil }) {
+		t.Error("none differ")
+	}
+}
