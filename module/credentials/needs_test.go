@@ -7,9 +7,9 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
-// TestManySkillsOfOneEndpoint: a list asks for each skill of a source whether others name another token endpoint, which costs as much as there are skills, and not
+// TestS368ManySkillsOfOneEndpoint: a list asks for each skill of a source whether others name another token endpoint, which costs as much as there are skills, and not
 // the square of that.
-func TestManySkillsOfOneEndpoint(t *testing.T) {
+func TestS368ManySkillsOfOneEndpoint(t *testing.T) {
 	named := func(url string) *document.Auth { return &document.Auth{OAuth2: &document.OAuth2{TokenURL: url}} }
 	c, n := new(userClient), new(namedEndpoints)
 	auths := make([]*document.Auth, 100_000)

@@ -34,8 +34,8 @@ func TestUsage(t *testing.T) {
 	check("a request after Cleanup", 1, 2)
 }
 
-// A panic of a release ends neither the process nor the other releases, whether a request or an execution is the last user.
-func TestReleasePanics(t *testing.T) {
+// R245: a panic of a release ends neither the process nor the other releases, whether a request or an execution is the last user.
+func TestR245ReleasePanics(t *testing.T) {
 	for about, end := range map[string]func(*lifetime.Usage){
 		"a request":    (*lifetime.Usage).Done,
 		"an execution": func(u *lifetime.Usage) { lifetime.BeginRun(); u.EndRun() },

@@ -79,8 +79,8 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// After a reload, runs of other instances are still adopted, and kept for as long as the newest configuration says.
-func TestFollowedAfterReload(t *testing.T) {
+// R244: after a reload, runs of other instances are still adopted, and kept for as long as the newest configuration says.
+func TestR244FollowedAfterReload(t *testing.T) {
 	longtest.Need(t, longtest.Long) // instances are looked for each 10 seconds
 	a := startAPI(t)
 	file := filepath.Join(t.TempDir(), "runs.db")

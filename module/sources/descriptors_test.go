@@ -40,8 +40,8 @@ func TestDescriptors(t *testing.T) {
 	})
 }
 
-// TestDescriptorsWhileDatabaseHangs: a call whose time is over does not wait until the database has answered another one.
-func TestDescriptorsWhileDatabaseHangs(t *testing.T) {
+// TestR248DescriptorsWhileDatabaseHangs: a call whose time is over does not wait until the database has answered another one.
+func TestR248DescriptorsWhileDatabaseHangs(t *testing.T) {
 	db := store.New(store.Settings{Kind: store.Memory}) // statements wait until it is started
 	t.Cleanup(db.Close)
 	d := newDescriptors(db.Things(), "acme")

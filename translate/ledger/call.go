@@ -33,17 +33,16 @@ type Call struct {
 // function has panicked, which is also reported, as is a panic of the end.
 func (c *Call) Go(ctx context.Context, panicked func(context.Context, any, []byte), execute func(context.Context), end func(context.Context, *run.Failure)) {
 	ctx, c.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
-	guarded := func(f func()) (bug *run.Failure) {
-		if value := panics.Recovered(f); value != nil {
-			panicked(ctx, value, nil)
-			bug = &run.Failure{By: run.Bridge, Executed: run.ExecutedMaybe, Message: "The bridge failed because of a bug."}
-		}
-		return bug
-	}
 	go func() {
 		growStack()
-		bug := guarded(func() { execute(ctx) })
-		guarded(func() { end(ctx, bug) })
+		var failure *run.Failure
+		if bug := panics.Recovered(func() { execute(ctx) }); bug != nil {
+			panicked(ctx, bug, nil)
+			failure = &run.Failure{By: run.Bridge, Executed: run.ExecutedMaybe, Message: "The bridge failed because of a bug."}
+		}
+		if bug := panics.Recovered(func() { end(ctx, failure) }); bug != nil {
+			panicked(ctx, bug, nil)
+		}
 	}()
 }
 

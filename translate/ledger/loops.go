@@ -122,9 +122,7 @@ func (l *instance) adopt() {
 				_, _ = l.write(e, l.advance(e, &run.Run{Ref: e.Ref, Failure: unknown(e)}))
 			}
 		}
-		if len(ids) > 0 {
-			l.store.Announce(ids)
-		}
+		l.store.Announce(ids)
 		if len(adopted) < adoptAtOnce {
 			break
 		}

@@ -13,8 +13,8 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
-// A change that panics while it is written late, in the background, is reported and given up, and the entry can be changed again.
-func TestPanicOfLateChange(t *testing.T) {
+// R246: a change that panics while it is written late, in the background, is reported and given up, and the entry can be changed again.
+func TestR246PanicOfLateChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := ledgertest.New().Instance(true)
 		var reported atomic.Int64

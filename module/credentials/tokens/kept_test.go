@@ -10,8 +10,8 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials/tokens"
 )
 
-// TestKeptAfterPanic: a panic while something is read, which is in the background, is an error of all who wait, and the next reading may succeed.
-func TestKeptAfterPanic(t *testing.T) {
+// TestR247KeptAfterPanic: a panic while something is read, which is in the background, is an error of all who wait, and the next reading may succeed.
+func TestR247KeptAfterPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var kept tokens.Kept[string]
 		bug := true

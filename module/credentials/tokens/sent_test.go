@@ -26,8 +26,8 @@ func TestSentWithOneEnd(t *testing.T) {
 	}
 }
 
-// TestSentBytes: what a server chooses the size of takes bounded memory: of tokens that are very large, fewer are known.
-func TestSentBytes(t *testing.T) {
+// TestS367LargeTokens: what a server chooses the size of takes bounded memory: of tokens that are very large, fewer are known.
+func TestS367LargeTokens(t *testing.T) {
 	var sent tokens.Sent
 	token := func(i int) string { return strings.Repeat("x", 1<<20) + strconv.Itoa(10_000+i) }
 	const most = 32
