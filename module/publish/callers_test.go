@@ -24,8 +24,9 @@ const (
 // S350: at two instances with one database, a caller with an API key and one with a token of the same operation, and of two operations, see neither
 // each other's runs nor each other's keys.
 func TestS350CredentialsOfTwoKinds(t *testing.T) {
+	t.Parallel()
 	inEachDatabase(t, func(t *testing.T, store string) {
-		t.Helper()
+		t.Parallel()
 		a := startAPI(t)
 		text := strings.Replace(pets, "      operationId: slow\n", "      operationId: slow\n      security: [{key: [], bearer: []}]\n", 1)
 		site := strings.Replace(a.site(t, "async_after 100ms\n\tnamespace pets"), "store memory", store, 1)
@@ -34,10 +35,9 @@ func TestS350CredentialsOfTwoKinds(t *testing.T) {
 		site = strings.Replace(site, file, write(t, "both.yaml", text), 1)
 		// Two sites of one process, and so two handlers that share nothing but the database.
 		second := strings.Replace(strings.Replace(site, "{$PORT}", "{$PORT_SECOND}", 1), "namespace pets", "namespace pets\n\tkeep 23h", 1)
-		p := start(t, a, site+"\n"+second)
-		p.ns = "pets"
+		p, process := startProcess(t, a, site+"\n"+second)
 		other := *p
-		other.base = "http://127.0.0.1:" + p.Port("PORT_SECOND")
+		other.base = "http://127.0.0.1:" + process.Port("PORT_SECOND")
 		slow := make(chan struct{})
 		release := sync.OnceFunc(func() { close(slow) })
 		t.Cleanup(release)
@@ -174,6 +174,7 @@ func TestBridgeOverReload(t *testing.T) {
 
 // A document from a URL, or what it refers to, that can't be read any more leaves what was published.
 func TestLostReferences(t *testing.T) {
+	t.Parallel()
 	a := startAPI(t)
 	var mu sync.Mutex
 	var answers map[string]string
@@ -200,7 +201,7 @@ func TestLostReferences(t *testing.T) {
 	document = strings.Replace(document, "        - {name: verbose, in: query, schema: {type: boolean}}\n", "", 1)
 	const parameter, issuer = "verbose: {name: verbose, in: query, schema: {type: boolean}}", `{"authorization_endpoint":"https://id.example.com/a","token_endpoint":"https://id.example.com/t"}`
 	on("/api.yaml", document, "/p.yaml", parameter, "/issuer", issuer)
-	p := start(t, a, testbed.Site("skill_publish {\n\topenapi "+server.URL+"/api.yaml {\n\t\tinclude *\n\t}\n\tallow_http\n\tallow_networks 127.0.0.1/32\n\tstore memory\n}", "reverse_proxy "+strings.TrimPrefix(a.URL, "http://")))
+	p, process := startProcess(t, a, testbed.Site("skill_publish {\n\topenapi "+server.URL+"/api.yaml {\n\t\tinclude *\n\t}\n\tallow_http\n\tallow_networks 127.0.0.1/32\n\tstore memory\n}", "reverse_proxy "+strings.TrimPrefix(a.URL, "http://")))
 	complete := func() {
 		t.Helper()
 		if d := p.get("/skill-sharing/127.0.0.1/get-pet.json"); !strings.Contains(d.Body, `"verbose"`) {
@@ -213,7 +214,7 @@ func TestLostReferences(t *testing.T) {
 	complete()
 	for path, texts := range map[string][]string{"/p.yaml": {"/api.yaml", document + "#\n", "/issuer", issuer}, "/issuer": {"/api.yaml", document + "##\n", "/p.yaml", parameter}} {
 		on(texts...)
-		testbed.Eventually(t, 30*time.Second, func() bool { return len(p.Log.Lines("what was published of it before stays", path)) == 1 }, "the log says that "+path+" can't be read")
+		testbed.Eventually(t, 30*time.Second, func() bool { return len(process.Log.Lines("what was published of it before stays", path)) == 1 }, "the log says that "+path+" can't be read")
 		complete()
 		on("/api.yaml", strings.Replace(document, "summary: Add a pet", "summary: After "+path, 1), "/p.yaml", parameter, "/issuer", issuer)
 		testbed.Eventually(t, 30*time.Second, func() bool { return strings.Contains(p.get("/.well-known/skill-sharing").Body, "After "+path) }, "the change is published")
@@ -224,20 +225,21 @@ func TestLostReferences(t *testing.T) {
 // A run that the bridge follows is lost if the publisher is killed, and another process takes its place: the caller learns it, and nothing is executed twice.
 func TestBridgeOverKill(t *testing.T) {
 	longtest.Need(t, longtest.Long)
+	t.Parallel()
 	inEachDatabase(t, func(t *testing.T, store string) {
-		t.Helper()
+		t.Parallel()
 		a := startAPI(t)
 		a.On(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-		site := strings.Replace(a.site(t, "async_after 100ms\n\tnamespace pets"), "store memory", store, 1)
+		site := strings.Replace(a.site(t, "async_after 100ms\n\tnamespace pets", "log"), "store memory", store, 1)
 		first, process := startProcess(t, a, site)
-		p := start(t, a, testbed.Site("skill_bridge {\n\t\trpc /\n\t\tprovider "+first.base+" {\n\t\t\tnamespace pets\n\t\t}\n\t\tallow_http\n\t\tallow_networks 127.0.0.0/8\n\t\tstore memory\n\t\tname b\n\t}"))
+		p, _ := startProcess(t, a, testbed.Site("skill_bridge {\n\t\trpc /\n\t\tprovider "+first.base+" {\n\t\t\tnamespace pets\n\t\t}\n\t\tallow_http\n\t\tallow_networks 127.0.0.0/8\n\t\tstore memory\n\t\tname b\n\t}"))
 		var group sync.WaitGroup
 		var got answer
 		group.Go(func() {
 			got = p.send(http.MethodPost, "/", `{"jsonrpc":"2.0","id":1,"method":"execute_skill","params":{"name":"pets.slow","args":{},"timeout_ms":240000}}`)
 		})
-		testbed.Eventually(t, 10*time.Second, func() bool { return a.Count() == 1 }, "the API is asked")
-		if own := first.invoke("slow", `{}`); own.Status != http.StatusAccepted { // and so was the bridge's
+		testbed.Eventually(t, time.Minute, func() bool { return len(process.Log.Lines("handled request", `"status":202`)) == 1 }, "the bridge's run is accepted")
+		if own := first.invoke("slow", `{}`); own.Status != http.StatusAccepted {
 			t.Fatalf("%v", own)
 		}
 		process.Signal(os.Kill)

@@ -145,6 +145,7 @@ func TestReloadWhileReading(t *testing.T) {
 
 // A document whose server starts after Caddy is published soon.
 func TestDocumentOfLateServer(t *testing.T) {
+	t.Parallel()
 	a := startAPI(t)
 	var reads atomic.Int64
 	late := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -155,7 +156,7 @@ func TestDocumentOfLateServer(t *testing.T) {
 		_, _ = io.WriteString(w, strings.ReplaceAll(pets, "operationId: ", "operationId: late-"))
 	}))
 	t.Cleanup(late.Close)
-	p := start(t, a, a.site(t, "allow_http\n\tallow_networks 127.0.0.1/32\n\topenapi "+late.URL+"/a.yaml {\n\t\tinclude *\n\t}"))
+	p, _ := startProcess(t, a, a.site(t, "allow_http\n\tallow_networks 127.0.0.1/32\n\topenapi "+late.URL+"/a.yaml {\n\t\tinclude *\n\t}"))
 	testbed.Eventually(t, 20*time.Second, func() bool {
 		return strings.Contains(p.get("/.well-known/skill-sharing").Body, "late-slow")
 	}, "the document is published")
@@ -164,6 +165,7 @@ func TestDocumentOfLateServer(t *testing.T) {
 // S371: a document that is not answered delays neither the others nor their changes.
 func TestS371DocumentThatIsNotAnswered(t *testing.T) {
 	longtest.Need(t, longtest.Long)
+	t.Parallel()
 	a := startAPI(t)
 	end := make(chan struct{})
 	silent := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-end }))
@@ -172,7 +174,7 @@ func TestS371DocumentThatIsNotAnswered(t *testing.T) {
 	site := a.site(t, "allow_http\n\tallow_networks 127.0.0.1/32\n\topenapi "+silent.URL+"/a.yaml {\n\t\tinclude *\n\t}\n\topenapi "+silent.URL+"/b.yaml {\n\t\tinclude *\n\t}")
 	_, file, _ := strings.Cut(site, "openapi ")
 	file, _, _ = strings.Cut(file, " ")
-	p := start(t, a, site)
+	p, _ := startProcess(t, a, site)
 	began := time.Now()
 	if got := p.get("/.well-known/skill-sharing"); strings.Count(got.Body, "descriptor_url") != 4 || time.Since(began) > 20*time.Second {
 		t.Errorf("after %s: %v", time.Since(began), got)
@@ -186,8 +188,9 @@ func TestS371DocumentThatIsNotAnswered(t *testing.T) {
 // Two instances that share a database know each other's kept runs, and execute what has a key once. A run whose process is killed is lost, and not executed again.
 func TestInstances(t *testing.T) {
 	longtest.Need(t, longtest.Long)
+	t.Parallel()
 	inEachDatabase(t, func(t *testing.T, store string) {
-		t.Helper()
+		t.Parallel()
 		a := startAPI(t)
 		slow := make(chan struct{})
 		t.Cleanup(sync.OnceFunc(func() { close(slow) }))
@@ -337,11 +340,12 @@ func TestCheck(t *testing.T) {
 
 // A caller of our own bridge reaches the API by each of its protocols. The caller's credential of the bridge does not reach the API, and that of the API nobody else.
 func TestBridge(t *testing.T) {
+	t.Parallel()
 	a := startAPI(t)
 	bridge := "http://127.0.0.1:{$PORT_BRIDGE} {\n\tskill_bridge {\n\t\trpc\n\t\tmcp\n\t\ta2a {\n\t\t\turl http://127.0.0.1:{$PORT_BRIDGE}\n\t\t}\n\t\tprovider http://127.0.0.1:{$PORT} {\n" +
 		"\t\t\tnamespace pets\n\t\t\tcredentials api_key secret-of-the-api\n\t\t}\n\t\tallow_http\n\t\tallow_networks 127.0.0.0/8\n\t\tallow_anonymous\n\t\tstore memory\n\t\tname b\n\t}\n}\n"
-	p := start(t, a, a.site(t, "async_after 200ms\n\tnamespace pets")+bridge)
-	to := "http://127.0.0.1:" + p.Port("PORT_BRIDGE")
+	p, process := startProcess(t, a, a.site(t, "async_after 200ms\n\tnamespace pets")+bridge)
+	to := "http://127.0.0.1:" + process.Port("PORT_BRIDGE")
 	for name, c := range map[string]struct{ path, method, params string }{
 		"skills protocol": {"/rpc", "execute_skill", `{"name":"pets.%s","args":%s}`},
 		"mcp":             {"/mcp", "tools/call", `{"name":"pets_%s","arguments":%s}`},

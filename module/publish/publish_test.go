@@ -367,10 +367,11 @@ func TestPrivate(t *testing.T) {
 // A document is read again when it changes; one that breaks leaves what was published. So are descriptors that were written by hand.
 func TestChangedDocuments(t *testing.T) {
 	longtest.Need(t, longtest.Long)
+	t.Parallel()
 	a := startAPI(t)
 	folder := t.TempDir()
 	site := a.site(t, "skills "+folder)
-	p := start(t, a, site)
+	p, process := startProcess(t, a, site)
 	_, file, _ := strings.Cut(site, "openapi ")
 	file, _, _ = strings.Cut(file, " ")
 	ids := func() int { return strings.Count(p.get("/.well-known/skill-sharing").Body, "descriptor_url") }
@@ -393,7 +394,7 @@ func TestChangedDocuments(t *testing.T) {
 	if err := os.WriteFile(file, []byte("openapi: ["), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	testbed.Eventually(t, 20*time.Second, func() bool { return strings.Contains(p.Log.Text(), "what was published of it before stays") }, "the log says that the document is broken")
+	testbed.Eventually(t, 20*time.Second, func() bool { return strings.Contains(process.Log.Text(), "what was published of it before stays") }, "the log says that the document is broken")
 	if n := ids(); n != 4 {
 		t.Errorf("%d skills", n)
 	}
@@ -458,8 +459,10 @@ func TestOddPaths(t *testing.T) {
 // Clients that send nothing of a body, or read nothing of an answer, are disconnected: others need the memory.
 func TestUnreadAnswers(t *testing.T) {
 	longtest.Need(t, longtest.Long)
+	t.Parallel()
 	a := startAPI(t)
-	p := start(t, a, a.site(t, "async_after off"))
+	p, _ := startProcess(t, a, a.site(t, "async_after off"))
+	p.ns = "127.0.0.1"
 	large := strings.Repeat("x", 9<<20)
 	a.On(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain")
