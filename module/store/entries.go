@@ -3,10 +3,13 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
+	"fmt"
 	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"go.uber.org/zap"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 )
@@ -70,7 +73,10 @@ func fromMilliseconds(ms int64) time.Time {
 	return time.UnixMilli(ms).UTC()
 }
 
-// scanEntry reads a row of entryResult and of further columns, from a database whose clock is ahead.
+// errForeign is the error of a row that is not as this build writes it.
+var errForeign = errors.New("another build of the bridge has written it, or the database is damaged: start that build, or give this one a database of its own")
+
+// scanEntry reads a row of entryResult and of further columns, from a database whose clock is ahead. With [errForeign], it has what the columns say.
 func scanEntry(rows *sql.Rows, ahead time.Duration, further ...any) (*record, error) {
 	r := new(record)
 	var stored, group []byte
@@ -83,16 +89,16 @@ func scanEntry(rows *sql.Rows, ahead time.Duration, further ...any) (*record, er
 	if err := rows.Scan(into...); err != nil {
 		return nil, err
 	}
-	if len(stored) > 0 {
-		if err := json.Unmarshal(stored, &r.Ref); err != nil {
-			return nil, err
-		}
-	}
-	r.Ref.Kept, r.Ref.NotBefore = r.ID, moved(r.Ref.NotBefore, -ahead)
 	if stage.Valid {
 		r.Label = ledger.Label{Group: string(group), State: uint8(stage.Int64), At: fromMilliseconds(at.Int64)} //nolint:gosec // it was one
 	}
 	r.Created, r.Changed, r.Expires = fromMilliseconds(created), fromMilliseconds(changed), fromMilliseconds(expires)
+	if len(stored) > 0 {
+		if err := json.Unmarshal(stored, &r.Ref); err != nil {
+			return r, fmt.Errorf("%w: run %s: %w", errForeign, r.ID, err)
+		}
+	}
+	r.Ref.Kept, r.Ref.NotBefore = r.ID, moved(r.Ref.NotBefore, -ahead)
 	return r, nil
 }
 
@@ -109,7 +115,11 @@ func (r *Runs) one(ctx context.Context, p purpose, text string, args ...any) (fo
 func (r *Runs) entries(ctx context.Context, p purpose, text string, args ...any) (found []*ledger.Entry, err error) {
 	err = r.db.session(p).query(ctx, func(rows *sql.Rows) error {
 		next, err := scanEntry(rows, r.skew())
-		if err == nil && !next.over {
+		switch {
+		case errors.Is(err, errForeign): // the others go on
+			r.db.Logger().Warn("a run in the database can't be read, and is not followed", zap.Error(err))
+			return nil
+		case err == nil && !next.over:
 			found = append(found, &next.Entry)
 		}
 		return err

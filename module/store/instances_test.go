@@ -3,6 +3,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	processes "os/exec"
 	"slices"
@@ -38,6 +39,28 @@ func adopted(t *testing.T, r *Runs) int {
 		t.Fatal(err)
 	}
 	return len(entries)
+}
+
+// TestForeignRow: a run that another build has written in another form keeps the others neither from being followed nor from being listed, and a call with its
+// key is not executed again.
+func TestForeignRow(t *testing.T) {
+	databases(t, func(t *testing.T, settings Settings) {
+		before, after := another(t, settings), another(t, settings)
+		foreign := working(t, before, "foreign")
+		working(t, before, "own")
+		exec(t, after.db, "UPDATE runs SET ref = $1 WHERE id = $2", []byte(`{"accepted":"yesterday"}`), []byte(foreign.ID))
+		exec(t, after.db, "UPDATE instances SET lease = 1 WHERE id = $1", before.Instance())
+		if n := adopted(t, after); n != 1 {
+			t.Errorf("%d runs are followed", n)
+		}
+		if all, _, err := after.List(t.Context(), &ledger.Query{Limit: 10}); len(all) != 2 || err != nil || all[0].Changed.IsZero() || all[1].Changed.IsZero() {
+			t.Errorf("%d runs are listed: %v", len(all), err)
+		}
+		again := &ledger.Entry{Owner: foreign.Owner, ID: uuid.Must(uuid.NewV7()).String(), Key: foreign.Key, Front: "a2a", State: ledger.Submitting}
+		if present, err := after.Claim(t.Context(), again, time.Hour); present != nil || !errors.Is(err, errForeign) {
+			t.Errorf("a call with its key: %v, %v", present, err)
+		}
+	})
 }
 
 // setClock makes the clock of a database differ from that of this process.

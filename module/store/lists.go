@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,7 +23,7 @@ func (r *Runs) List(ctx context.Context, q *ledger.Query) (page []*ledger.Entry,
 		var fits bool
 		found, err := scanEntry(rows, r.skew(), &fits, &looked)
 		switch {
-		case err != nil:
+		case err != nil && !errors.Is(err, errForeign):
 			return err
 		case fits && len(page) == q.Limit:
 			next = last
