@@ -86,20 +86,18 @@ func scanEntry(rows *sql.Rows, ahead time.Duration, further ...any) (*record, er
 		&r.Owner.Realm, &r.Owner.Principal, &r.ID, &r.Key, &r.Front, &r.Skill, &r.Asked, &stored, &r.State, &r.Follower, &r.Args, &r.Single, &r.Notes, &r.Outcome, &r.Apart, &group, &stage, &at,
 		&r.Version, &created, &changed, &expires, &r.over,
 	}, further...)
-	if err := rows.Scan(into...); err != nil {
-		return nil, err
-	}
+	err := rows.Scan(into...)
 	if stage.Valid {
 		r.Label = ledger.Label{Group: string(group), State: uint8(stage.Int64), At: fromMilliseconds(at.Int64)} //nolint:gosec // it was one
 	}
 	r.Created, r.Changed, r.Expires = fromMilliseconds(created), fromMilliseconds(changed), fromMilliseconds(expires)
-	if len(stored) > 0 {
-		if err := json.Unmarshal(stored, &r.Ref); err != nil {
-			return r, fmt.Errorf("%w: run %s: %w", errForeign, r.ID, err)
+	if err == nil && len(stored) > 0 {
+		if err = json.Unmarshal(stored, &r.Ref); err != nil {
+			err = fmt.Errorf("%w: run %s: %w", errForeign, r.ID, err)
 		}
 	}
 	r.Ref.Kept, r.Ref.NotBefore = r.ID, moved(r.Ref.NotBefore, -ahead)
-	return r, nil
+	return r, err
 }
 
 // one returns the record of a statement; nil: it has none.
@@ -115,14 +113,16 @@ func (r *Runs) one(ctx context.Context, p purpose, text string, args ...any) (fo
 func (r *Runs) entries(ctx context.Context, p purpose, text string, args ...any) (found []*ledger.Entry, err error) {
 	err = r.db.session(p).query(ctx, func(rows *sql.Rows) error {
 		next, err := scanEntry(rows, r.skew())
+		isForeign := errors.Is(err, errForeign)
 		switch {
-		case errors.Is(err, errForeign): // the others go on
+		case err != nil && !isForeign:
+			return err
+		case isForeign && p == leasing: // the others are adopted, and this one ends when it is overdue
 			r.db.Logger().Warn("a run in the database can't be read, and is not followed", zap.Error(err))
-			return nil
-		case err == nil && !next.over:
+		case !next.over:
 			found = append(found, &next.Entry)
 		}
-		return err
+		return nil
 	}, text, args...)
 	return found, err
 }

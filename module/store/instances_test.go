@@ -56,6 +56,10 @@ func TestForeignRow(t *testing.T) {
 		if all, _, err := after.List(t.Context(), &ledger.Query{Limit: 10}); len(all) != 2 || err != nil || all[0].Changed.IsZero() || all[1].Changed.IsZero() {
 			t.Errorf("%d runs are listed: %v", len(all), err)
 		}
+		exec(t, after.db, "UPDATE runs SET expires = 1")
+		if all, err := after.Overdue(t.Context(), 10); len(all) != 2 || err != nil {
+			t.Errorf("%d runs are to be ended: %v", len(all), err)
+		}
 		again := &ledger.Entry{Owner: foreign.Owner, ID: uuid.Must(uuid.NewV7()).String(), Key: foreign.Key, Front: "a2a", State: ledger.Submitting}
 		if present, err := after.Claim(t.Context(), again, time.Hour); present != nil || !errors.Is(err, errForeign) {
 			t.Errorf("a call with its key: %v, %v", present, err)

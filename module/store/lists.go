@@ -123,9 +123,6 @@ func (r *Runs) Read(ctx context.Context, each func(*sql.Rows) error, text string
 
 // Newer implements [ledger.Store].
 func (r *Runs) Newer(ctx context.Context, known map[ledger.Identity]int64) (newer []*ledger.Entry, err error) {
-	if len(known) == 0 {
-		return nil, nil
-	}
 	rows := make([][]any, 0, len(known))
 	for id, version := range known {
 		rows = append(rows, append(identity(id), version))
@@ -136,14 +133,11 @@ func (r *Runs) Newer(ctx context.Context, known map[ledger.Identity]int64) (newe
 	}
 	err = r.db.session(reading).query(ctx, func(rows *sql.Rows) error {
 		found, err := scanEntry(rows, r.skew())
-		if err != nil {
-			return err
-		}
 		if found.over {
 			found.Entry = ledger.Entry{Owner: found.Owner, ID: found.ID}
 		}
 		newer = append(newer, &found.Entry)
-		return nil
+		return err
 	}, text, parameter)
 	return newer, err
 }

@@ -55,7 +55,7 @@ func (r *Runs) Claim(ctx context.Context, e *ledger.Entry, keep time.Duration) (
 		}
 		if full, ok := errors.AsType[*ledger.Unavailable](err); ok && full.Full {
 			// An entry that is present can be read, also if the database can't be written.
-			if present, err = r.present(ctx, values[:4]); err == nil && (present == nil || present.over) {
+			if present, err = r.one(ctx, reading, presentEntry, values[:4]...); err == nil && (present == nil || present.over) {
 				return nil, full
 			}
 		}
@@ -91,12 +91,8 @@ func (r *Runs) add(ctx context.Context, e *ledger.Entry, values []any, keep time
 		e.Version, e.Created, e.Changed, e.Expires = 1, fromMilliseconds(at), fromMilliseconds(at), fromMilliseconds(at+keep.Milliseconds())
 		return true, nil, nil
 	}
-	present, err = r.present(ctx, values[:4])
+	present, err = r.one(ctx, reading, presentEntry, values[:4]...)
 	return false, present, err
-}
-
-func (r *Runs) present(ctx context.Context, values []any) (*record, error) {
-	return r.one(ctx, reading, presentEntry, values...)
 }
 
 // changeEntry is the compare-and-swap. Only what ends, waits or waited is kept for another while.
