@@ -103,7 +103,7 @@ func (u *usage) recount(ctx context.Context, owner *Owner) error {
 	u.mu.Lock()
 	before, began := *u.of(owner), time.Now()
 	u.mu.Unlock()
-	if began.Sub(before.counted) < max(time.Second, 20*before.took) {
+	if began.Sub(before.counted) < max(time.Second, 20*before.took, min(100*before.took, countEvery)) { // each call of an owner that has as much as it may counts
 		return nil
 	}
 	counted, err := u.count(ctx, owner)

@@ -3,6 +3,8 @@ package ledger
 import (
 	"context"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // A count that began before entries made place says nothing of the place.
@@ -96,4 +98,29 @@ func TestEvictions(t *testing.T) {
 			t.Errorf("%+v: %d", of, got)
 		}
 	}
+}
+
+// The counts of an owner that has as much as it may, each of whose calls begins with one, take 2 % of a processor at most.
+func TestCountsAtTheBound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		counts := 0
+		u := &usage{owners: map[Owner]*holding{}, begun: map[Identity]bool{}, count: func(context.Context, *Owner) (Usage, error) {
+			counts++
+			time.Sleep(40 * time.Millisecond)
+			return Usage{Entries: 5}, nil
+		}}
+		u.set(Bounds{RunsOfOne: 5})
+		id := Identity{Owner{Realm: "r", Principal: "ann"}, "1"}
+		if err := u.load(t.Context(), id.Owner); err != nil {
+			t.Fatal(err)
+		}
+		for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(10 * time.Millisecond) {
+			if u.begin(t.Context(), id, 0) == nil {
+				t.Fatal("there is no place")
+			}
+		}
+		if most := 2 * 16; counts > most {
+			t.Errorf("%d counts, at most %d", counts, most)
+		}
+	})
 }
