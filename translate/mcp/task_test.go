@@ -277,8 +277,10 @@ func TestCancel(t *testing.T) {
 		o.Provider, o.config.Sources = s.Provider, nil
 		o.source(t, "acme", s.Provider)
 	})
+	polls := s.Count("GET /status/x-slow")
 	l := other.listen(t, object{"taskIds": []any{canceled}}, asTaker, "yes", "User", "ada")
 	l.next()
+	eventually(t, func() bool { return s.Count("GET /status/x-slow") > polls }, "a poll for the subscription") // else it may come after the cancellation
 	began := time.Now()
 	for _, id := range []string{canceled, canceled, ended, down} {
 		if g := s.about(t, "tasks/cancel", id, "ada"); g.result()["resultType"] != "complete" || len(g.result()) != 2 {
@@ -288,7 +290,7 @@ func TestCancel(t *testing.T) {
 	if e := l.next(); at(e, "params", "status") != "cancelled" || time.Since(began) > 10*time.Second { // 15 s if nothing says so
 		t.Errorf("a subscription at another instance, after %s: %v", time.Since(began), e)
 	}
-	polls := s.Count("GET /status/x-slow")
+	polls = s.Count("GET /status/x-slow")
 	for name, s := range map[string]*server{"this": s, "another": other} {
 		for id, want := range map[string]string{canceled: "cancelled", down: "cancelled", ended: "completed"} {
 			r := s.about(t, "tasks/get", id, "ada").result()
