@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	driver "modernc.org/sqlite"
 )
 
 func TestHold(t *testing.T) {
@@ -67,6 +68,9 @@ func TestFiles(t *testing.T) {
 		if got := scalar[string](t, db, writing, "PRAGMA "+pragma); got != want {
 			t.Errorf("%s: %s", pragma, got)
 		}
+	}
+	if runtime.GOOS == "linux" && !driver.FdatasyncEnabled() {
+		t.Error("commits use fsync")
 	}
 	modes := func() {
 		t.Helper()
