@@ -48,7 +48,8 @@ func (b *batches) writing() {
 func (b *batches) do(ctx context.Context, s session, f func(context.Context, session) error) error {
 	c := &change{ctx: ctx, session: s, f: f, done: make(chan struct{})}
 	b.mu.Lock()
-	b.waiting = append(b.waiting, c)
+	// While the disk hangs, withdrawn changes, with what they would write, would fill the memory.
+	b.waiting = append(slices.DeleteFunc(b.waiting, func(c *change) bool { return c.begun.Load() }), c)
 	b.mu.Unlock()
 	ledger.Wake(b.wake)
 	select {

@@ -183,3 +183,34 @@ func TestPanicOfChange(t *testing.T) {
 	}
 	exec(t, db, "INSERT INTO instances VALUES ($1, 1, '')", "one") // the first one was undone
 }
+
+// R256: while the disk hangs, changes that were withdrawn, with what they would write, take no memory.
+func TestR256WithdrawnChanges(t *testing.T) {
+	db := open(t, Settings{Kind: Memory, File: t.Name()})
+	hangs, ended := make(chan struct{}), make(chan error, 1)
+	written(t, db, func() {
+		go func() {
+			ended <- db.transaction(t.Context(), func(context.Context, session) error {
+				<-hangs
+				return nil
+			})
+		}()
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range maxBatch {
+		if err := db.transaction(ctx, nil); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	}
+	db.conns.batches.mu.Lock()
+	if n := len(db.conns.batches.waiting); n > 1 {
+		t.Errorf("%d withdrawn changes are kept", n)
+	}
+	db.conns.batches.mu.Unlock()
+	close(hangs)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	exec(t, db, "INSERT INTO instances VALUES ($1, 1, '')", "one")
+}
