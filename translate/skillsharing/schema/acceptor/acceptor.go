@@ -6,6 +6,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/strictjson"
 )
 
 // Acceptor recognizes values that a schema certainly accepts. It is immutable and safe for concurrent use.
@@ -32,15 +33,47 @@ type items struct {
 // members is what the schema asks of an object.
 type members struct {
 	least, most int
-	named       map[string]member
-	required    int // how many of the named members are
+	named       []member
+	byName      map[string]int // index in named; nil: there are few, which a search finds faster
+	required    uint64         // a bit for each required member
 	others      *Acceptor
 }
 
 type member struct {
-	value    *Acceptor
-	required bool
+	name   string
+	before string // what stands before the value in most texts; empty: the name needs escape sequences
+	value  *Acceptor
 }
+
+func newMember(name string, value *Acceptor) member {
+	m := member{name: name, before: `"` + name + `":`, value: value}
+	if end, _, isPlain := strictjson.String([]byte(m.before), 0); end != len(m.before)-1 || !isPlain {
+		m.before = ""
+	}
+	return m
+}
+
+// manyNamed is the smallest number of named members for which there is a map.
+const manyNamed = 9
+
+// index returns the index of a member among the named; -1: it is not one of them.
+func (m *members) index(name []byte) int {
+	if m.byName != nil {
+		if i, named := m.byName[string(name)]; named {
+			return i
+		}
+		return -1
+	}
+	for i := range m.named {
+		if m.named[i].name == string(name) {
+			return i
+		}
+	}
+	return -1
+}
+
+// maxNamed is the largest number of named members: each has a bit.
+const maxNamed = 64
 
 // unbounded stands for a missing upper bound.
 const unbounded = int(^uint(0) >> 1)
@@ -158,13 +191,13 @@ func (a *Acceptor) items(s *jsonschema.Schema) {
 
 func (a *Acceptor) members(s *jsonschema.Schema) {
 	if s.PropertyNames != nil || len(s.PatternProperties) > 0 || len(s.Dependencies) > 0 || len(s.DependentRequired) > 0 ||
-		len(s.DependentSchemas) > 0 || s.UnevaluatedProperties != nil {
+		len(s.DependentSchemas) > 0 || s.UnevaluatedProperties != nil || len(s.Properties)+len(s.Required) > maxNamed {
 		a.kinds &^= jsonvalue.TypeObject
 	}
 	if a.kinds&jsonvalue.TypeObject == 0 || len(s.Properties) == 0 && len(s.Required) == 0 && s.AdditionalProperties == nil && s.MinProperties == nil && s.MaxProperties == nil {
 		return
 	}
-	m := &members{least: valueOr(s.MinProperties, 0), most: valueOr(s.MaxProperties, unbounded), named: map[string]member{}, others: anything}
+	m := &members{least: valueOr(s.MinProperties, 0), most: valueOr(s.MaxProperties, unbounded), others: anything}
 	switch of := s.AdditionalProperties.(type) {
 	case bool:
 		if !of {
@@ -173,20 +206,24 @@ func (a *Acceptor) members(s *jsonschema.Schema) {
 	case *jsonschema.Schema:
 		m.others = New(of)
 	}
+	a.object = m
 	for name, of := range s.Properties {
-		m.named[name] = member{value: New(of)}
+		m.named = append(m.named, newMember(name, New(of)))
 	}
 	for _, name := range s.Required {
-		of, named := m.named[name]
-		if !named {
-			of.value = m.others
+		i := m.index([]byte(name))
+		if i < 0 {
+			i = len(m.named)
+			m.named = append(m.named, newMember(name, m.others))
 		}
-		if !of.required {
-			m.required++
-		}
-		m.named[name] = member{of.value, true}
+		m.required |= 1 << i
 	}
-	a.object = m
+	if len(m.named) >= manyNamed {
+		m.byName = make(map[string]int, len(m.named))
+		for i, member := range m.named {
+			m.byName[member.name] = i
+		}
+	}
 }
 
 func valueOr(n *int, missing int) int {

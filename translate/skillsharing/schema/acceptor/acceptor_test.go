@@ -123,13 +123,17 @@ func TestBounds(t *testing.T) {
 	}
 	for text, want := range map[string]bool{
 		nested(32): true, nested(33): false, list(schema.MaxVisits - 1): true, list(schema.MaxVisits): false, names(15, `"x":1`): true, names(15, `"3":1`): false, names(15, `"x":{"3":1}`): true,
-		"[" + names(15, `"x":1`) + "," + names(15, `"x":1`) + "]": true, names(40, `"x":1`): true, names(40, `"3":1`): false, `"` + strings.Repeat("x", 1<<20) + `"`: true, strings.Repeat("1", 33): false,
+		"[" + names(15, `"x":1`) + "," + names(15, `"x":1`) + "]": true, names(40, `"x":1`): false, `"` + strings.Repeat("x", 1<<20) + `"`: true, strings.Repeat("1", 33): false,
 	} {
 		if got := accepts(s, text); got != want {
 			t.Errorf("%.60s… (%d bytes): %t", text, len(text), got)
 		} else if got && !isValid(s, text) {
 			t.Errorf("%.60s… is invalid", text)
 		}
+	}
+	many := compile(`{"properties":{` + strings.Trim(strings.ReplaceAll(names(65, ""), ":1", ":true"), "{,}") + `}}`)
+	if accepts(many, `{}`) || !accepts(many, `1`) {
+		t.Error("65 names have no bits")
 	}
 }
 
