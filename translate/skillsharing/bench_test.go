@@ -124,7 +124,7 @@ func BenchmarkInvocation(b *testing.B) {
 			b.SetBytes(int64(len(inputs)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if u, _, err := c.invocation(s, inv); err != nil || u == nil {
+				if u, _, _, err := c.invocation(s, inv); err != nil || u == nil {
 					b.Fatal(err)
 				}
 			}

@@ -83,18 +83,27 @@ func (c *Client) ofSkill(s *discovery.Skill) exchange.Identity {
 	return exchange.Identity{Hosts: c.AllowedHosts, Descriptor: s}
 }
 
-// invocation returns the URL and the body of an invocation. The body is an InvocationRequest. If the method has no body, the inputs are in the query.
-func (c *Client) invocation(s *discovery.Skill, inv *Invocation) (*url.URL, []byte, error) {
+// invocation returns the URL and the body of an invocation, and the memory of a long body, which has to be released. The body is an
+// InvocationRequest. If the method has no body, the inputs are in the query.
+func (c *Client) invocation(s *discovery.Skill, inv *Invocation) (*url.URL, []byte, *exchange.Memory, error) {
 	inputs := inv.Inputs
 	if inputs == nil {
 		inputs = jsontext.Value("{}")
 	}
 	if !s.SendsBody() {
 		u, err := withQuery(s.InvokeURL, inputs)
-		return u, nil, err
+		return u, nil, nil, err
 	}
 	caller := cmp.Or(inv.Caller, c.Caller)
-	body := append(make([]byte, 0, len(inputs)+len(s.ID)+len(caller.ID)+256), `{"caller":{"id":`...)
+	size := len(inputs) + len(s.ID) + len(caller.ID) + 256
+	var body []byte
+	memory := exchange.BorrowMemory(size)
+	if memory != nil {
+		body = memory.Text
+	} else {
+		body = make([]byte, 0, size)
+	}
+	body = append(body, `{"caller":{"id":`...)
 	body = appendString(body, caller.ID)
 	body = append(body, `,"type":`...)
 	body = appendString(body, caller.Type)
@@ -111,7 +120,10 @@ func (c *Client) invocation(s *discovery.Skill, inv *Invocation) (*url.URL, []by
 		body = strconv.AppendInt(body, max(1, inv.Timeout.Milliseconds()), 10)
 	}
 	body = append(body, "}}"...)
-	return s.InvokeURL, body, nil
+	if memory != nil {
+		memory.Text = body
+	}
+	return s.InvokeURL, body, memory, nil
 }
 
 // appendString appends a JSON string. It replaces invalid UTF-8.

@@ -41,10 +41,11 @@ func (c *Client) Submit(ctx context.Context, s *discovery.Skill, inv *Invocation
 	if e := c.judgeURLs(ctx, s, s.URLs[1:]); e != nil { // the first one is judged with the request
 		return nil, c.finish(s, e)
 	}
-	u, body, err := c.invocation(s, inv)
+	u, body, memory, err := c.invocation(s, inv)
 	if err != nil {
 		return nil, c.finish(s, run.WrongArgument(run.Argument{Reason: run.WrongSchema}, "The arguments can't be sent: "+err.Error()))
 	}
+	defer memory.Release()
 	call := c.RetryBudget.begin()
 	defer call.end()
 	renewed, executed := false, run.ExecutedNo
@@ -64,6 +65,7 @@ func (c *Client) Submit(ctx context.Context, s *discovery.Skill, inv *Invocation
 		if e != nil {
 			return fail(e)
 		}
+		req.ReadFrom(memory)
 		preventReplay(&req.Request)
 		stats.Attempts++
 		r, failed := c.submitOnce(ctx, s, req)

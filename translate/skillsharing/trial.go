@@ -36,7 +36,7 @@ func (c *Client) Try(ctx context.Context, s *discovery.Skill, phase run.Phase, i
 		u, err = document.ExpandURL(template, executionID)
 	} else {
 		method = s.Endpoint.Method
-		u, body, err = c.invocation(s, inv)
+		u, body, _, err = c.invocation(s, inv)
 	}
 	if err != nil {
 		return nil, &run.Failure{Kind: run.ProviderFault, Message: "The request can't be made: " + err.Error(), Phase: phase, By: run.Bridge}

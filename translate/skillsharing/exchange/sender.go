@@ -97,6 +97,10 @@ type Request struct {
 	traced atomic.Bool
 	Sent   atomic.Int32 // how often it was sent: the transport may repeat a request that was not processed
 
+	memory  *Memory     // of the body; nil: it has memory of its own
+	written atomic.Bool // the transport has written the request
+	rewound atomic.Bool // the transport has got another reader of the body
+
 	// Budget limits the memory of a document; nil: nothing does.
 	Budget AnswerBudget
 
@@ -157,6 +161,7 @@ func (s *Sender) NewRequest(ctx context.Context, phase run.Phase, method string,
 func (s *Sender) Send(phase run.Phase, o *Request) (a *Answer, err error) {
 	ctx, start, withheld := o.Context(), time.Now(), false
 	defer func() {
+		o.leaveMemory()
 		o.report = Exchange{Source: s.Source, Phase: phase, Method: o.Method, URL: &o.url, Duration: time.Since(start), Withheld: withheld, sender: s}
 		if a != nil {
 			o.report.Status = a.Status
