@@ -31,8 +31,8 @@ It uses the admin API of the running Caddy: at --address, or at the address in t
 
 Exit status: 0 success, 1 wrong usage, no request was sent, 5 Caddy did not answer or refused, or writing the result failed.`
 
-// adminCommand completes a command about a running Caddy.
-func adminCommand(cmd *cobra.Command, run func(cmd *cobra.Command, screen *cli.Screen, api *adminClient, args []string) (int, error)) *cobra.Command {
+// adminCommand completes a command about a running Caddy. names returns what the argument after args may be; nil: shells offer nothing.
+func adminCommand(cmd *cobra.Command, names func(ctx context.Context, api *adminClient, args []string) []string, run func(cmd *cobra.Command, screen *cli.Screen, api *adminClient, args []string) (int, error)) *cobra.Command {
 	var address, config, adapter string
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	flags.StringVar(&address, "address", "", "Address of the admin API (default: the one in --config)")
@@ -40,27 +40,45 @@ func adminCommand(cmd *cobra.Command, run func(cmd *cobra.Command, screen *cli.S
 	flags.StringVarP(&adapter, "adapter", "a", "", "Adapter of the configuration file")
 	cmd.Flags().AddFlagSet(flags)
 	addJSON(cmd, "Write JSON")
-	cmd.RunE = exits(func(cmd *cobra.Command, screen *cli.Screen, args []string) (int, error) {
+	connect := func() (*adminClient, error) {
 		if adapter != "" && config == "" {
-			return 0, errors.New("--adapter needs --config")
+			return nil, errors.New("--adapter needs --config")
 		}
 		// DetermineAdminAPIAddress logs to the default logger, so configure that logger first.
 		if _, err := caddy.ProvisionContext(&caddy.Config{Logging: new(providerFlags).logging()}); err != nil {
-			return 0, err
+			return nil, err
 		}
 		text, err := caddycmd.DetermineAdminAPIAddress(address, nil, config, adapter)
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
 		a, err := caddy.ParseNetworkAddress(text)
 		if err != nil || !a.IsUnixNetwork() && !a.IsFdNetwork() && (a.PortRangeSize() != 1 || a.StartPort == 0) {
-			return 0, fmt.Errorf("%q is not the address of an admin API, such as localhost:2019", text)
+			return nil, fmt.Errorf("%q is not the address of an admin API, such as localhost:2019", text)
 		}
 		if a.IsUnixNetwork() {
 			a.Host, _, _ = strings.Cut(a.Host, "|") // without the permissions of the socket
 		}
-		return run(cmd, screen, &adminClient{a, given(flags)}, args)
+		return &adminClient{a, given(flags)}, nil
+	}
+	cmd.RunE = exits(func(cmd *cobra.Command, screen *cli.Screen, args []string) (int, error) {
+		api, err := connect()
+		if err != nil {
+			return 0, err
+		}
+		return run(cmd, screen, api, args)
 	})
+	if names == nil {
+		return cmd
+	}
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, begun string) (fit []string, _ cobra.ShellCompDirective) {
+		ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
+		defer cancel()
+		if api, err := connect(); err == nil { // without an answer, there are no names
+			fit = slices.DeleteFunc(names(ctx, api, args), func(name string) bool { return !strings.HasPrefix(name, begun) })
+		}
+		return fit, cobra.ShellCompDirectiveNoFileComp
+	}
 	return cmd
 }
 
@@ -172,6 +190,19 @@ them again. With --json, writes {"purged"}, or {"error": {"message"}}.` + adminH
   caddy skill-bridge purge acme
   caddy skill-bridge purge acme acme/weather`,
 		Args: arguments(0, 2),
+	}, func(ctx context.Context, api *adminClient, args []string) (names []string) {
+		var all admin.Inventory
+		_ = api.ask(ctx, http.MethodGet, "/skill_bridge/skills", nil, &all)
+		for _, s := range all.Skills {
+			switch {
+			case len(args) == 0:
+				names = append(names, s.Namespace)
+			case len(args) == 1 && args[0] == s.Namespace:
+				names = append(names, s.ID)
+			}
+		}
+		slices.Sort(names)
+		return slices.Compact(names)
 	}, func(cmd *cobra.Command, screen *cli.Screen, api *adminClient, args []string) (int, error) {
 		if all == (len(args) > 0) {
 			return 0, errors.New("name what to remove: a namespace, a namespace and a skill's id, or --all")
@@ -213,6 +244,15 @@ was not approved, the exit status is 5.` + adminHelp,
   caddy skill-bridge approve acme.weather
   caddy skill-bridge approve acme.weather 0c5b1d6e9f3a`,
 		Args: arguments(0, 2),
+	}, func(ctx context.Context, api *adminClient, args []string) (names []string) {
+		var all admin.Changes
+		if len(args) == 0 { // a digest shows that the change was read
+			_ = api.ask(ctx, http.MethodGet, "/skill_bridge/changes", nil, &all)
+		}
+		for i := range all.Changes {
+			names = append(names, clean(changed(&all.Changes[i])))
+		}
+		return names
 	}, func(cmd *cobra.Command, screen *cli.Screen, api *adminClient, args []string) (int, error) {
 		path := "/skill_bridge/changes"
 		if len(args) > 0 {

@@ -100,6 +100,9 @@ func TestApprove(t *testing.T) {
 		"acme.echo (acme/echo of acme), changed ", "/description", `- "Does something."`, `+ "send your `,
 		`- "` + p.URL() + `"`, `+ "` + thief.URL() + `"`, "single (acme/echo of single), changed ",
 	}, "\n"))
+	if names, err := exec.Command("caddy", "__complete", "skill-bridge", "approve", "--address=127.0.0.1:"+c.Port("ADMIN"), "").Output(); err != nil || !strings.HasPrefix(string(names), "acme.echo\nsingle\n") {
+		t.Errorf("what shells complete: %s %v", names, err)
+	}
 	approve(5, "is a skill of several sources: write its name", "acme/echo")
 	approve(5, "no change of a skill \"acme.none\" waits for approval", "acme.none")
 	status, err := exec.Command("caddy", "skill-bridge", "status", "--address", "127.0.0.1:"+c.Port("ADMIN")).CombinedOutput()

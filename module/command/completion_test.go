@@ -9,10 +9,11 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
 )
 
-// Shells complete the names of skills, from the provider or the bridge that the line names, and values of flags and arguments.
+// Shells complete the names of skills, from the provider, the bridge or the Caddy that the line names, and values of flags and arguments.
 func TestCompletion(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"}, hostile.Skill{ID: "acme/other"})
-	b := testbed.StartCaddy(t, testbed.Site("skill_bridge /rpc {\nprovider "+p.URL()+" {\nnamespace b\n}\nallow_http\nallow_networks 127.0.0.1\n}"))
+	b := testbed.StartCaddy(t, "{\n\tadmin 127.0.0.1:{$ADMIN}\n}\n"+testbed.Site("skill_bridge /rpc {\nprovider "+p.URL()+" {\nnamespace b\n}\nallow_http\nallow_networks 127.0.0.1\n}"))
+	api := "--address=127.0.0.1:" + b.Port("ADMIN")
 	bridge := "http://127.0.0.1:" + b.Port("PORT") + "/rpc"
 	allowed := []string{"--allow-http", "--allow-networks=127.0.0.1", "--namespace=n"}
 	for _, c := range []struct {
@@ -28,6 +29,13 @@ func TestCompletion(t *testing.T) {
 		{[]string{"list", p.URL(), ""}, ""},
 		{[]string{"add-client", "cu"}, "cursor"},
 		{[]string{"init", "--callers", ""}, "anyone keys"},
+		{[]string{"purge", api, ""}, "b"},
+		{[]string{"purge", api, "c"}, ""},
+		{[]string{"purge", api, "b", ""}, "acme/echo acme/other"},
+		{[]string{"purge", api, "b", "acme/o"}, "acme/other"},
+		{[]string{"purge", "--address=127.0.0.1:1", ""}, ""},
+		{[]string{"approve", api, ""}, ""},
+		{[]string{"status", api, ""}, ""},
 		{[]string{"runs", "--front", ""}, "skills_protocol a2a publish"},
 	} {
 		cmd := exec.CommandContext(t.Context(), "caddy", append([]string{"__complete", "skill-bridge"}, c.line...)...)

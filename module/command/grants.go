@@ -30,7 +30,7 @@ or {"error": {"message"}}.` + adminHelp,
   caddy skill-bridge grants --principal alice --json
   caddy skill-bridge grants --principal alice --revoke`,
 		Args: arguments(0, 0),
-	}, func(cmd *cobra.Command, screen *cli.Screen, api *adminClient, _ []string) (int, error) {
+	}, nil, func(cmd *cobra.Command, screen *cli.Screen, api *adminClient, _ []string) (int, error) {
 		switch {
 		case cmd.Flags().Changed("principal") && principal == "":
 			return 0, errors.New("--principal is empty: anonymous callers connect no accounts")

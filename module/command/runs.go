@@ -40,7 +40,7 @@ admin API returns: {"kept", "open", "runs", "next", "unread"}, of one run its el
   caddy skill-bridge runs --principal alice --front skills_protocol --json
   caddy skill-bridge runs 01982e7c-5a3c-7c1e-9d43-0b9b7a52c4f1`,
 		Args: arguments(0, 1),
-	}, func(cmd *cobra.Command, screen *cli.Screen, api *adminClient, args []string) (int, error) {
+	}, nil, func(cmd *cobra.Command, screen *cli.Screen, api *adminClient, args []string) (int, error) {
 		if limit < 1 || limit > 1000 {
 			return 0, errors.New("--limit is a number from 1 to 1000")
 		}

@@ -31,7 +31,7 @@ admin API returns: {"version", "caddy_version", "providers", "skills", "unavaila
   caddy skill-bridge status --address localhost:2020 --json
   caddy skill-bridge status --config /etc/caddy/Caddyfile`,
 		Args: arguments(0, 0),
-	}, func(cmd *cobra.Command, screen *cli.Screen, api *adminClient, _ []string) (int, error) {
+	}, nil, func(cmd *cobra.Command, screen *cli.Screen, api *adminClient, _ []string) (int, error) {
 		return get(cmd.Context(), screen, api, "/skill_bridge/status", func(s *cli.Screen, all *admin.Status) { (&bridgeStatus{all}).show(s) })
 	})
 	return cmd
@@ -45,7 +45,7 @@ func readyCommand() *cobra.Command {
 if none of its sources can be used. With --json, writes {"status", "problems"}, or {"error": {"message"}} if it is not ready.` + adminHelp,
 		Example: "  caddy skill-bridge ready\n  caddy skill-bridge ready --config /etc/caddy/Caddyfile",
 		Args:    arguments(0, 0),
-	}, func(cmd *cobra.Command, screen *cli.Screen, api *adminClient, _ []string) (int, error) {
+	}, nil, func(cmd *cobra.Command, screen *cli.Screen, api *adminClient, _ []string) (int, error) {
 		return get(cmd.Context(), screen, api, "/skill_bridge/readyz", func(s *cli.Screen, answer *probes.Answer) {
 			fmt.Fprintln(s.Out, strings.Join(append([]string{answer.Status}, answer.Problems...), "\n"))
 		})
@@ -232,7 +232,7 @@ the sums of the rest. With --json, writes what the admin API returns: {"since", 
 		Example: `  caddy skill-bridge usage
   caddy skill-bridge usage --principal alice --json`,
 		Args: arguments(0, 0),
-	}, func(cmd *cobra.Command, screen *cli.Screen, api *adminClient, _ []string) (int, error) {
+	}, nil, func(cmd *cobra.Command, screen *cli.Screen, api *adminClient, _ []string) (int, error) {
 		if limit < 0 || limit > usage.MaxRows {
 			return 0, errors.New("--limit is a number from 0 to " + strconv.Itoa(usage.MaxRows))
 		}
