@@ -116,11 +116,11 @@ func (r *Runs) Change(ctx context.Context, e *ledger.Entry, outcome []byte, keep
 	args := append(slices.Delete(values, 3, 5), entrySize(&c), more, keep.Milliseconds(), e.Version)
 	var changed, expires int64
 	write := func(ctx context.Context, s session) error {
-		if more {
+		if more && r.db.settings.Kind == SQLite {
 			changed, err = s.stamp(ctx, changeEntry, args...)
 			ok, expires = changed > 0, changed+keep.Milliseconds()
 		} else {
-			ok, err = s.row(ctx, []any{&changed, &expires}, changeOpen, args...)
+			ok, err = s.row(ctx, []any{&changed, &expires}, changeOpen, args...) // PostgreSQL reads its clock for each {at}
 		}
 		if !ok || err != nil || outcome == nil {
 			return err
