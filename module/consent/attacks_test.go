@@ -390,6 +390,28 @@ func TestS206Headers(t *testing.T) {
 	}
 }
 
+// TestPolicyOfLogins: the policy lets browsers go on to each login. They ignore a source that is not of its grammar.
+func TestPolicyOfLogins(t *testing.T) {
+	s := newLogin(t)
+	p := hostile.NewProvider(t, s.skills(scopes)...)
+	of := func(login string) string {
+		return site(t, source(p, "acme", s, "token_url "+s.URL+"/oauth/token", "authorization_url "+login+"/authorize"))
+	}
+	b := start(t, s, p, of(s.URL))
+	for login, want := range map[string]string{
+		s.URL: s.URL, "https://login.example": "https://login.example", "https://Login.example:8443": "https://login.example:8443",
+		"http://[::1]:8080": "http:", "https://münchen.example": "https://xn--mnchen-3ya.example", "https://log_in.example": "https:", "https://a;script-src": "https:",
+	} {
+		if err := b.Reload(of(login)); err != nil {
+			t.Fatal(err)
+		}
+		a := b.browser(t, "ada").get("/connect/acme")
+		if policy := a.header.Get("Content-Security-Policy"); !strings.Contains(policy, "form-action 'self' "+want+";") || !strings.Contains(a.body, "<form") {
+			t.Errorf("%s: %s", login, policy)
+		}
+	}
+}
+
 // TestS207SecretsOfFlows: codes, states, verifiers and tokens are in no log, no page and no answer to agents.
 func TestS207SecretsOfFlows(t *testing.T) {
 	b := newBed(t, "audit")
