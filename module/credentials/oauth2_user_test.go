@@ -594,6 +594,21 @@ func TestUsersRefresh(t *testing.T) {
 	})
 }
 
+// TestUsersLargestTokens: the largest access token and the largest refresh token are kept together, also a refresh token that JSON escapes.
+func TestUsersLargestTokens(t *testing.T) {
+	memory, _ := newDatabase(t)
+	o, _ := ofUsers(t, memory)
+	access, refresh := strings.Repeat("a", 32<<10), strings.Repeat(`"`, 16<<10)
+	e := &tokenEndpoint{answer: func(int, *http.Request) (*reply, error) {
+		return response(http.StatusOK, fmt.Sprintf(`{"access_token":%q,"refresh_token":%q,"expires_in":3600}`, access, refresh)), nil
+	}}
+	a := own(t, "ann", e, "read")
+	connect(t, o, a, "read")
+	if token, failure := tokenOf(t, o, a); token != access {
+		t.Errorf("got %d bytes, %+v", len(token), failure)
+	}
+}
+
 // TestUsersWithoutRefreshToken: the grant ends with its token, or with a 401 unless the token is so young that users would consent in circles.
 func TestUsersWithoutRefreshToken(t *testing.T) {
 	memory, _ := newDatabase(t)

@@ -8,8 +8,8 @@ import (
 const (
 	// textVersion begins each sealed text. Since no token begins with it, a sealed text can't be opened as a token.
 	textVersion = 0x81
-	// maxText is the longest sealed text, in characters.
-	maxText = 64 << 10
+	// maxText is the longest sealed text, in characters. It has place for the largest tokens of a user.
+	maxText = 128 << 10
 )
 
 // SealText encrypts a secret that a client has given to the bridge, so that it can be stored. Only [Sealer.OpenText] with the same
