@@ -270,11 +270,10 @@ func (s *subscription) awaitCancellations(ctx context.Context) {
 			for told[i] = task != nil; told[i] && !s.tell(ctx, i, task); {
 			}
 		}
+		all = false
 		select {
 		case <-here:
-			all = true
 		case <-elsewhere:
-			all = false
 		case <-pause.C:
 			all = true
 		case <-ctx.Done():
