@@ -115,6 +115,8 @@ func TestCaddyfileErrors(t *testing.T) {
 		"oauth2 fragment in token_url": {oauth2 + "token_url https://x/token#" + canary + "\n}", "token_url: must have neither", ":4"},
 		"oauth2 broken token_url":      {oauth2 + "token_url https://x/%zz" + canary + "\n}", "token_url: must be a valid https:// or http:// address", ":4"},
 		"oauth2 port 0":                {oauth2 + "token_url https://x:0/token\n}", "token_url: must have a port from 1 to 65535", ":4"},
+		"oauth2_user relative resource": {"oauth2_user {\n client_id me\n resource api\n}", "resource: must be an absolute URI without a fragment", ":3"},
+		"oauth2_user resource fragment": {"oauth2_user {\n client_id me\n resource https://x/#a\n}", "resource: must be an absolute URI without a fragment", ":3"},
 		"oauth2 port 65536":            {oauth2 + "token_url http://x:65536/token\n}", "token_url: must have a port from 1 to 65535", ":4"},
 		"oauth2 port 99999":            {oauth2 + "token_url https://[::1]:99999\n}", "token_url: must have a port from 1 to 65535", ":4"},
 		"oauth2 endless port":          {oauth2 + "token_url https://x:99999999999999999999999/\n}", "token_url: must have a port from 1 to 65535", ":4"},

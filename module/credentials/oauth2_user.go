@@ -131,11 +131,18 @@ func (o *OAuth2User) check(c *options.Checker) {
 	checkLiteral(c, "authorization_url", o.AuthorizationURL)
 	checkLiteral(c, "revocation_url", o.RevocationURL)
 	checkLiteral(c, "issuer", o.Issuer)
+	checkLiteral(c, "resource", o.Resource)
 }
 
-// checkAddress checks an address of an authorization server. A descriptor's would be the default of an empty one.
+// checkAddress checks an address of an authorization server, or a resource. A descriptor's would be the default of an empty one.
 func checkAddress(option, address string) error {
-	if address == "" {
+	switch u, err := url.Parse(address); {
+	case address == "":
+		return nil
+	case option == "resource":
+		if err != nil || !u.IsAbs() || strings.Contains(address, "#") {
+			return errors.New("must be an absolute URI without a fragment, such as https://api.example.com (RFC 8707)")
+		}
 		return nil
 	}
 	u, err := tokens.ParseURL(address)
@@ -153,10 +160,11 @@ func (o *OAuth2User) resolve(r *resolver) (*userClient, error) {
 	}
 	c := &userClient{Client: *resolved, authorization: maps.Clone(resolved.Params)}
 	c.OfUsers, c.added = true, len(o.Scopes) > 0 && strings.HasPrefix(o.Scopes[0], "+")
+	var resource string // base has it
 	for _, address := range []struct {
 		option, text string
 		target       *string
-	}{{"authorization_url", o.AuthorizationURL, &c.authorizationURL}, {"revocation_url", o.RevocationURL, &c.revocationURL}, {"issuer", o.Issuer, &c.issuer}} {
+	}{{"resource", o.Resource, &resource}, {"authorization_url", o.AuthorizationURL, &c.authorizationURL}, {"revocation_url", o.RevocationURL, &c.revocationURL}, {"issuer", o.Issuer, &c.issuer}} {
 		if *address.target, err = r.text(address.option, address.text); err != nil {
 			return nil, err
 		}
