@@ -9,12 +9,15 @@ import (
 	"fmt"
 	"html/template"
 	"mime"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/net/idna"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -138,6 +141,16 @@ func Send(w http.ResponseWriter, status int, t *template.Template, page any, non
 	w.WriteHeader(status)
 	_, _ = body.WriteTo(w) // the client may be gone
 	return nil
+}
+
+// SourceOf returns the origin of a page for the policy of [Send] (Content Security Policy Level 3, section 2.3.1). Its grammar has neither IPv6 addresses nor
+// names that are not ASCII: browsers ignore such a source. For what it can't name, it is the scheme.
+func SourceOf(u *url.URL) string {
+	host, err := idna.Lookup.ToASCII(u.Hostname())
+	if err != nil {
+		return u.Scheme + ":"
+	}
+	return strings.TrimSuffix(u.Scheme+"://"+net.JoinHostPort(host, u.Port()), ":")
 }
 
 // page returns the page for a request and its status. Callers whom the bridge refuses get a page that says why.

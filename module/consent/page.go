@@ -8,14 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
-	"net"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
-
-	"golang.org/x/net/idna"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/browse"
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
@@ -128,7 +124,7 @@ func (v *visit) look(s *source, link []string) {
 	case missing != nil && missing.Next() == run.NextAskOperator:
 		s.Problem = v.trouble(s.Namespace, missing)
 	default:
-		s.Host, s.form = line(to.Host, maxShownName), sourceOf(to)
+		s.Host, s.form = line(to.Host, maxShownName), browse.SourceOf(to)
 	}
 	s.Asked, s.Wanting = strings.Join(names, " "), s.Grant == nil
 	for _, name := range names {
@@ -177,16 +173,6 @@ func (v *visit) trouble(namespace string, err error) string {
 		text += " Try again later."
 	}
 	return line(text, maxShownText)
-}
-
-// sourceOf returns the origin of a login for a policy (Content Security Policy Level 3, section 2.3.1). Its grammar has neither IPv6 addresses nor
-// names that are not ASCII: browsers ignore such a source, and do not follow the redirect. For what it can't name, it is the scheme.
-func sourceOf(u *url.URL) string {
-	host, err := idna.Lookup.ToASCII(u.Hostname())
-	if err != nil {
-		return u.Scheme + ":"
-	}
-	return strings.TrimSuffix(u.Scheme+"://"+net.JoinHostPort(host, u.Port()), ":")
 }
 
 // line returns a text of others as one line.

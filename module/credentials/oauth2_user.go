@@ -137,12 +137,9 @@ func (o *OAuth2User) check(c *options.Checker) {
 // checkAddress checks an address of an authorization server, or a resource. A descriptor's would be the default of an empty one.
 func checkAddress(option, address string) error {
 	switch u, err := url.Parse(address); {
-	case address == "":
-		return nil
-	case option == "resource":
-		if err != nil || !u.IsAbs() || strings.Contains(address, "#") {
-			return errors.New("must be an absolute URI without a fragment, such as https://api.example.com (RFC 8707)")
-		}
+	case option == "resource" && address != "" && (err != nil || !u.IsAbs() || strings.Contains(address, "#")):
+		return errors.New("must be an absolute URI without a fragment, such as https://api.example.com (RFC 8707)")
+	case option == "resource", address == "":
 		return nil
 	}
 	u, err := tokens.ParseURL(address)
