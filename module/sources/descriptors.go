@@ -128,14 +128,15 @@ func (d *descriptors) mayStore(ctx context.Context, size int64) error {
 	defer d.mu.Unlock()
 	if !d.counted {
 		names, err := d.stored(ctx)
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
+		case !d.counted: // also not by another meanwhile, who has counted a descriptor of its own, too
+			d.count, d.bytes, d.counted = len(names), 0, true
+			for _, size := range names {
+				d.bytes += size
+			}
 		}
-		d.count, d.bytes = len(names), 0
-		for _, size := range names {
-			d.bytes += size
-		}
-		d.counted = true
 	}
 	if d.count >= maxDescriptors || d.bytes+size > maxDescriptorBytes {
 		return fmt.Errorf("the source has too many skills for on_change hold: at most %d, with %d MiB", maxDescriptors, maxDescriptorBytes>>20)

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -64,6 +65,23 @@ func TestR248DescriptorsWhileDatabaseHangs(t *testing.T) {
 	}
 	end()
 	<-begun
+}
+
+// R257: descriptors that are stored at the same time, at first, are all counted.
+func TestR257DescriptorsAtOnce(t *testing.T) {
+	d := newDescriptors(newThings(t, store.Settings{Kind: store.Memory, File: t.Name()}), "acme")
+	const most = 100
+	var all sync.WaitGroup
+	for i := range most {
+		all.Go(func() {
+			if stored, err := d.Put(t.Context(), changes.InUse, d.Name(fmt.Sprint(i)), &changes.Record{}); !stored || err != nil {
+				t.Error(stored, err)
+			}
+		})
+	}
+	if all.Wait(); d.count != most {
+		t.Errorf("%d are counted, and not %d", d.count, most)
+	}
 }
 
 // inFile are the settings of an empty database.
