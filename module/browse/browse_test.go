@@ -1,6 +1,7 @@
 package browse
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -773,5 +774,31 @@ func TestBrowseTakesPlaces(t *testing.T) {
 	testbed.Eventually(t, 10*time.Second, func() bool { return p.Hanging() == 1 }, "a call takes the only place")
 	if text := look(t, url).visible(t); !strings.Contains(text, "Too many calls are in progress here (limits runs: 1)") {
 		t.Errorf("%s", text)
+	}
+}
+
+// deadlines is a writer of an answer that notes its deadline.
+type deadlines struct {
+	*httptest.ResponseRecorder
+	left time.Duration
+}
+
+// SetWriteDeadline is what [http.ResponseController] calls.
+func (d *deadlines) SetWriteDeadline(at time.Time) error {
+	d.left = time.Until(at)
+	return nil
+}
+
+// TestPageHasADeadline: a client that does not read a page does not keep it in memory, unless the server has its own deadline for answers.
+func TestPageHasADeadline(t *testing.T) {
+	h := &Handler{requirePrincipal: true, refused: func(context.Context, string, string) {}, URL: func(*http.Request) string { return "https://agents.example/" }}
+	for own, want := range map[time.Duration]time.Duration{0: patience, time.Minute: 0} {
+		w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
+		r := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
+		r.Header.Set("Accept", ofBrowser)
+		ctx := context.WithValue(t.Context(), http.ServerContextKey, &http.Server{WriteTimeout: own})
+		if err := h.Serve(ctx, w, r, "", ""); err != nil || w.Body.Len() == 0 || w.left > want || want-w.left > time.Minute {
+			t.Errorf("write timeout %s: the deadline is in %s, want %s; %v", own, w.left, want, err)
+		}
 	}
 }
