@@ -529,6 +529,14 @@ func TestCanceledKeptRun(t *testing.T) {
 	l := s.listen(t, object{"taskIds": []any{id}}, asTaker, "yes", "User", "ada")
 	l.next()
 	time.Sleep(100 * time.Millisecond) // so that the end of the run is waited for
+	gets := i.Store.Sent("get")
+	if _, failure := i.Canceled.Cancel(t.Context(), "bob", &run.Ref{Source: "acme", SkillID: "acme.sum", ExecutionID: "other"}); failure != nil {
+		t.Fatal(failure)
+	}
+	time.Sleep(100 * time.Millisecond) // the listener hears of it
+	if gets = i.Store.Sent("get") - gets; gets != 0 {
+		t.Errorf("another canceled run: the kept one was read %d times", gets)
+	}
 	e, err := other.Cancel(t.Context(), ledger.Identity{Owner: keptcallstest.Ada, ID: begun.Ref.Kept})
 	if err != nil {
 		t.Fatal(err)
