@@ -102,9 +102,6 @@ type Handler struct {
 	limits           pageLimits
 }
 
-// patience is for how long a client may read a page, which takes memory.
-const patience = 2 * time.Minute
-
 // Serve answers GET and HEAD requests with the page if their Accept header prefers HTML to
 // JSON. All other requests get status 405, as without the page.
 func (h *Handler) Serve(ctx context.Context, w http.ResponseWriter, r *http.Request, principal, ambiguous string) error {
@@ -122,7 +119,7 @@ func (h *Handler) Serve(ctx context.Context, w http.ResponseWriter, r *http.Requ
 		header.Set("WWW-Authenticate", h.Challenge)
 	}
 	if server, ok := ctx.Value(http.ServerContextKey).(*http.Server); ok && server.WriteTimeout <= 0 { // otherwise it has a deadline
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(patience)) // not supported: a handler in front buffers
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(2 * time.Minute)) // not supported: a handler in front buffers
 	}
 	return Send(w, status, pageTemplate, page, page.Nonce, "script-src 'nonce-"+page.Nonce+"'; connect-src 'self'; img-src blob:; form-action 'none'; "+
 		"require-trusted-types-for 'script'; trusted-types 'none'")
