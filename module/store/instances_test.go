@@ -47,7 +47,7 @@ func TestForeignRow(t *testing.T) {
 	databases(t, func(t *testing.T, settings Settings) {
 		before, after := another(t, settings), another(t, settings)
 		foreign := working(t, before, "foreign")
-		working(t, before, "own")
+		own := working(t, before, "own")
 		exec(t, after.db, "UPDATE runs SET ref = $1 WHERE id = $2", []byte(`{"accepted":"yesterday"}`), []byte(foreign.ID))
 		exec(t, after.db, "UPDATE instances SET lease = 1 WHERE id = $1", before.Instance())
 		if n := adopted(t, after); n != 1 {
@@ -55,6 +55,10 @@ func TestForeignRow(t *testing.T) {
 		}
 		if all, _, err := after.List(t.Context(), &ledger.Query{Limit: 10}); len(all) != 2 || err != nil || all[0].Changed.IsZero() || all[1].Changed.IsZero() {
 			t.Errorf("%d runs are listed: %v", len(all), err)
+		}
+		newer, err := after.Newer(t.Context(), map[ledger.Identity]int64{foreign.Identity(): 0, own.Identity(): 0})
+		if len(newer) != 1 || newer[0].ID != own.ID || err != nil {
+			t.Errorf("%d runs are told of: %v", len(newer), err)
 		}
 		exec(t, after.db, "UPDATE runs SET expires = 1")
 		if all, err := after.Overdue(t.Context(), 10); len(all) != 2 || err != nil {
