@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -20,10 +21,30 @@ type catalog struct {
 	provider  document.Provider
 	skills    map[string]*publish.Skill // by id
 	ordered   []*publish.Skill          // by id
+
+	last atomic.Pointer[encoded] // that was asked for
+}
+
+// encoded is an index that was encoded: that of a large API takes milliseconds.
+type encoded struct {
+	of      asked
+	text    []byte
+	private bool
+}
+
+// asked is what decides what an index has.
+type asked struct {
+	base        string
+	kind        document.CapabilityType
+	withPrivate bool
 }
 
 // index returns the index of the skills of a kind (empty: of all), which are served below base, and whether it has private ones.
 func (c *catalog) index(base string, kind document.CapabilityType, withPrivate bool) (text []byte, private bool) {
+	of := asked{base, kind, withPrivate}
+	if last := c.last.Load(); last != nil && last.of == of {
+		return last.text, last.private
+	}
 	index := document.Index{Protocol: document.ProtocolVersion{Version: document.ConsumerVersion}, Provider: c.provider, Skills: []document.IndexEntry{}}
 	for _, s := range c.ordered {
 		if (s.Access != document.Private || withPrivate) && (kind == "" || s.CapabilityType == kind) {
@@ -32,6 +53,7 @@ func (c *catalog) index(base string, kind document.CapabilityType, withPrivate b
 		}
 	}
 	text, _ = json.Marshal(&index, jsonOptions) // it was read from JSON
+	c.last.Store(&encoded{of, text, private})
 	return text, private
 }
 

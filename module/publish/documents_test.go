@@ -1,12 +1,14 @@
 package publish
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +17,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/publish"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
 // A document from a URL is read again and again. The log repeats what is left out of it only if the document has changed.
@@ -115,4 +118,32 @@ func TestOnlyDocumentIsAwaited(t *testing.T) {
 	if l.current.Load() == nil {
 		t.Error("what was read is not published")
 	}
+}
+
+// TestIndexIsEncodedOnce: an index is encoded again only for another base, kind or caller, who sees private skills or not.
+func TestIndexIsEncodedOnce(t *testing.T) {
+	c := &catalog{ordered: []*publish.Skill{
+		{IndexEntry: document.IndexEntry{ID: "open", CapabilityType: document.API}}, {IndexEntry: document.IndexEntry{ID: "secret", CapabilityType: document.Task, Access: document.Private}},
+	}}
+	want := func(base string, kind document.CapabilityType, withPrivate bool, has ...string) {
+		t.Helper()
+		text, private := c.index(base, kind, withPrivate)
+		again, _ := c.index(base, kind, withPrivate)
+		if &text[0] != &again[0] {
+			t.Error("it was encoded again")
+		}
+		for _, part := range []string{`"open"`, `"secret"`, "https://a/", "https://b/"} {
+			if bytes.Contains(text, []byte(part)) != slices.Contains(has, part) {
+				t.Errorf("%s %q %t: %s", base, kind, withPrivate, text)
+			}
+		}
+		if private != slices.Contains(has, `"secret"`) {
+			t.Errorf("private: %t", private)
+		}
+	}
+	want("https://a", "", false, `"open"`, "https://a/")
+	want("https://a", "", true, `"open"`, `"secret"`, "https://a/")
+	want("https://a", document.Task, true, `"secret"`, "https://a/")
+	want("https://b", document.Task, true, `"secret"`, "https://b/")
+	want("https://b", document.Task, false)
 }
