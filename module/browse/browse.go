@@ -118,7 +118,7 @@ func (h *Handler) Serve(ctx context.Context, w http.ResponseWriter, r *http.Requ
 	if status == http.StatusUnauthorized {
 		header.Set("WWW-Authenticate", h.Challenge)
 	}
-	if server, ok := ctx.Value(http.ServerContextKey).(*http.Server); ok && server.WriteTimeout <= 0 { // otherwise it has a deadline
+	if server, ok := ctx.Value(http.ServerContextKey).(*http.Server); !ok || server.WriteTimeout <= 0 { // otherwise it has a deadline
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(2 * time.Minute)) // not supported: a handler in front buffers
 	}
 	return Send(w, status, pageTemplate, page, page.Nonce, "script-src 'nonce-"+page.Nonce+"'; connect-src 'self'; img-src blob:; form-action 'none'; "+

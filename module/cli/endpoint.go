@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -120,6 +121,13 @@ func (e *Endpoint) List(ctx context.Context, o ListOptions) int {
 	return OK
 }
 
+// IsCompletable reports whether shells may offer a name. Bash expands what it offers: a provider could have commands executed.
+func IsCompletable(name string) bool {
+	return !strings.HasPrefix(name, "-") && !strings.ContainsFunc(name, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("._-/@+", r)
+	})
+}
+
 // Names returns the names of skills that begin so, with their descriptions after a tab, for completion: as many as one page of a list has.
 func (e *Endpoint) Names(ctx context.Context, begun string) (names []string) {
 	var page struct {
@@ -127,8 +135,8 @@ func (e *Endpoint) Names(ctx context.Context, begun string) (names []string) {
 	}
 	_ = e.ask(ctx, 0, "list_skills", map[string]any{"detail": "summary", "limit": pageSize}, &page) // without an answer, there are none
 	for _, skill := range page.Skills {
-		if strings.HasPrefix(skill.Name, begun) {
-			names = append(names, printable(skill.Name)+"\t"+printable(skill.Description))
+		if strings.HasPrefix(skill.Name, begun) && IsCompletable(skill.Name) {
+			names = append(names, skill.Name+"\t"+printable(skill.Description))
 		}
 	}
 	return names

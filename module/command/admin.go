@@ -75,7 +75,7 @@ func adminCommand(cmd *cobra.Command, names func(ctx context.Context, api *admin
 		ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
 		defer cancel()
 		if api, err := connect(); err == nil { // without an answer, there are no names
-			fit = slices.DeleteFunc(names(ctx, api, args), func(name string) bool { return !strings.HasPrefix(name, begun) })
+			fit = slices.DeleteFunc(names(ctx, api, args), func(name string) bool { return !strings.HasPrefix(name, begun) || !cli.IsCompletable(name) })
 		}
 		return fit, cobra.ShellCompDirectiveNoFileComp
 	}

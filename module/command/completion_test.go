@@ -11,7 +11,7 @@ import (
 
 // Shells complete the names of skills, from the provider, the bridge or the Caddy that the line names, and values of flags and arguments.
 func TestCompletion(t *testing.T) {
-	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"}, hostile.Skill{ID: "acme/other"})
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"}, hostile.Skill{ID: "acme/other"}, hostile.Skill{ID: "acme/$(id)"})
 	b := testbed.StartCaddy(t, "{\n\tadmin 127.0.0.1:{$ADMIN}\n}\n"+testbed.Site("skill_bridge /rpc {\nprovider "+p.URL()+" {\nnamespace b\n}\nallow_http\nallow_networks 127.0.0.1\n}"))
 	api := "--address=127.0.0.1:" + b.Port("ADMIN")
 	bridge := "http://127.0.0.1:" + b.Port("PORT") + "/rpc"

@@ -25,8 +25,7 @@ const (
 // each other's runs nor each other's keys.
 func TestS350CredentialsOfTwoKinds(t *testing.T) {
 	t.Parallel()
-	inEachDatabase(t, func(t *testing.T, store string) {
-		t.Parallel()
+	inEachDatabase(t, func(t *testing.T, store string) { //nolint:thelper // it is a test
 		a := startAPI(t)
 		text := strings.Replace(pets, "      operationId: slow\n", "      operationId: slow\n      security: [{key: [], bearer: []}]\n", 1)
 		site := strings.Replace(a.site(t, "async_after 100ms\n\tnamespace pets"), "store memory", store, 1)
@@ -226,8 +225,7 @@ func TestLostReferences(t *testing.T) {
 func TestBridgeOverKill(t *testing.T) {
 	longtest.Need(t, longtest.Long)
 	t.Parallel()
-	inEachDatabase(t, func(t *testing.T, store string) {
-		t.Parallel()
+	inEachDatabase(t, func(t *testing.T, store string) { //nolint:thelper // it is a test
 		a := startAPI(t)
 		a.On(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 		site := strings.Replace(a.site(t, "async_after 100ms\n\tnamespace pets", "log"), "store memory", store, 1)

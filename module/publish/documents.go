@@ -56,6 +56,7 @@ type documents struct {
 
 	mu      sync.Mutex // held while current is set
 	changed bool       // since current was set
+	late    bool       // firstPatience is over
 }
 
 // source is an OpenAPI document, or the folder of descriptors.
@@ -125,10 +126,10 @@ func (l *documents) refresh(ctx context.Context, s *source, transport http.Round
 func (l *documents) publish(changed, late bool, logger *zap.Logger) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.changed = l.changed || changed
+	l.changed, l.late = l.changed || changed, l.late || late
 	isFirst := l.current.Load() == nil
 	awaits := slices.ContainsFunc(l.sources, func(s *source) bool { return !s.seen.Load() })
-	if isFirst && awaits && !(late && l.changed) || !isFirst && !l.changed {
+	if isFirst && awaits && !l.late || (!isFirst || awaits) && !l.changed {
 		return
 	}
 	l.changed = false

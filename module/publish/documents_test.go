@@ -111,6 +111,12 @@ func TestOnlyDocumentIsAwaited(t *testing.T) {
 	}
 	l.sources[0].last.Store(new(publish.API))
 	l.publish(true, false, zap.NewNop())
+	if l.current.Load() == nil {
+		t.Error("what was read is not published, though the others are late")
+	}
+	l = (&Handler{OpenAPI: []Document{{Location: "a.yaml"}, {Location: "b.yaml"}}}).newDocuments("pets")
+	l.sources[0].last.Store(new(publish.API))
+	l.publish(true, false, zap.NewNop())
 	if l.current.Load() != nil {
 		t.Error("the other document is not awaited")
 	}

@@ -26,8 +26,14 @@ import (
 // inEachDatabase runs a test with the option store for each database that instances can share.
 func inEachDatabase(t *testing.T, test func(t *testing.T, store string)) {
 	t.Helper()
-	t.Run("sqlite", func(t *testing.T) { test(t, "store sqlite "+filepath.Join(t.TempDir(), "runs.db")) })
-	t.Run("postgres", func(t *testing.T) { test(t, "store postgres "+postgrestest.Start(t)) })
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		test(t, "store sqlite "+filepath.Join(t.TempDir(), "runs.db"))
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		test(t, "store postgres "+postgrestest.Start(t))
+	})
 }
 
 // startProcess starts an instance in a process of its own.
@@ -189,8 +195,7 @@ func TestS371DocumentThatIsNotAnswered(t *testing.T) {
 func TestInstances(t *testing.T) {
 	longtest.Need(t, longtest.Long)
 	t.Parallel()
-	inEachDatabase(t, func(t *testing.T, store string) {
-		t.Parallel()
+	inEachDatabase(t, func(t *testing.T, store string) { //nolint:thelper // it is a test
 		a := startAPI(t)
 		slow := make(chan struct{})
 		t.Cleanup(sync.OnceFunc(func() { close(slow) }))
@@ -339,7 +344,7 @@ func TestCheck(t *testing.T) {
 }
 
 // A caller of our own bridge reaches the API by each of its protocols. The caller's credential of the bridge does not reach the API, and that of the API nobody else.
-func TestBridge(t *testing.T) {
+func TestBridge(t *testing.T) { //nolint:tparallel // its parts use one API in turns
 	t.Parallel()
 	a := startAPI(t)
 	bridge := "http://127.0.0.1:{$PORT_BRIDGE} {\n\tskill_bridge {\n\t\trpc\n\t\tmcp\n\t\ta2a {\n\t\t\turl http://127.0.0.1:{$PORT_BRIDGE}\n\t\t}\n\t\tprovider http://127.0.0.1:{$PORT} {\n" +

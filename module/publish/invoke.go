@@ -268,7 +268,7 @@ func (q *request) read(s *publish.Skill) *invocation {
 // body returns the body of the request, which can be read for no longer than the server or patience lets it take, until end is called.
 func (q *request) body() (body io.Reader, end func()) {
 	end = func() {}
-	if server := q.w.server; server != nil && server.ReadTimeout <= 0 {
+	if server := q.w.server; server == nil || server.ReadTimeout <= 0 {
 		control := http.NewResponseController(q.w)
 		_ = control.SetReadDeadline(time.Now().Add(patience)) // not supported: then the server has its own ways
 		end = func() { _ = control.SetReadDeadline(time.Time{}) }

@@ -185,7 +185,7 @@ func (q *request) write(status int, value any) {
 // paced writes an answer in parts. A client that takes too long to read one is disconnected, since its answer takes memory that others need.
 type paced struct {
 	http.ResponseWriter
-	server *http.Server // nil: it is none of package net/http
+	server *http.Server // nil: it is none of package net/http, such as that of HTTP/3
 }
 
 // Unwrap is for [http.ResponseController].
@@ -194,7 +194,7 @@ func (w paced) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 // Write implements [io.Writer].
 func (w paced) Write(text []byte) (n int, err error) {
 	for part := range slices.Chunk(text, maxPart) {
-		if w.server != nil && w.server.WriteTimeout <= 0 { // otherwise it has a deadline
+		if w.server == nil || w.server.WriteTimeout <= 0 { // otherwise it has a deadline
 			_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(patience)) // not supported: a handler in front buffers
 		}
 		written, err := w.ResponseWriter.Write(part)

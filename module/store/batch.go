@@ -117,14 +117,17 @@ func (c *change) make(ctx context.Context, s session) error {
 // for nobody in a transaction, and who watches a context takes a goroutine for each statement.
 func writeAll(ctx context.Context, batch []*change) error {
 	s := batch[0].session
-	_, err := s.exec(ctx, "BEGIN IMMEDIATE")
-	for i := 0; err == nil && i < len(batch); i++ {
-		err = batch[i].makeWithin(ctx, s)
-	}
-	if err == nil {
-		_, err = s.exec(ctx, "COMMIT")
-	}
-	if err != nil {
+	var err error
+	bug := panics.Recovered(func() {
+		_, err = s.exec(ctx, "BEGIN IMMEDIATE")
+		for i := 0; err == nil && i < len(batch); i++ {
+			err = batch[i].makeWithin(ctx, s)
+		}
+		if err == nil {
+			_, err = s.exec(ctx, "COMMIT")
+		}
+	})
+	if err = cmp.Or(bug, err); err != nil {
 		_, _ = s.exec(ctx, "ROLLBACK") // SQLite may have done it
 	}
 	return err

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 const (
@@ -93,6 +94,7 @@ func scanEntry(rows *sql.Rows, ahead time.Duration, further ...any) (*record, er
 	r.Created, r.Changed, r.Expires = fromMilliseconds(created), fromMilliseconds(changed), fromMilliseconds(expires)
 	if err == nil && len(stored) > 0 {
 		if err = json.Unmarshal(stored, &r.Ref); err != nil {
+			r.Ref = run.Ref{}
 			err = fmt.Errorf("%w: run %s: %w", errForeign, r.ID, err)
 		}
 	}

@@ -133,14 +133,15 @@ func (r *Runs) Newer(ctx context.Context, known map[ledger.Identity]int64) (newe
 	}
 	err = r.db.session(reading).query(ctx, func(rows *sql.Rows) error {
 		found, err := scanEntry(rows, r.skew())
-		if errors.Is(err, errForeign) { // those who wait for it aren't told, but the others are
-			return nil
+		switch isForeign := errors.Is(err, errForeign); {
+		case err != nil && !isForeign:
+			return err
+		case found.over:
+			newer = append(newer, &ledger.Entry{Owner: found.Owner, ID: found.ID})
+		case !isForeign: // those who wait for such a one aren't told, but the others are
+			newer = append(newer, &found.Entry)
 		}
-		if found.over {
-			found.Entry = ledger.Entry{Owner: found.Owner, ID: found.ID}
-		}
-		newer = append(newer, &found.Entry)
-		return err
+		return nil
 	}, text, parameter)
 	return newer, err
 }

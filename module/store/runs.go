@@ -116,7 +116,7 @@ func (r *Runs) Change(ctx context.Context, e *ledger.Entry, outcome []byte, keep
 	args := append(slices.Delete(values, 3, 5), entrySize(&c), more, keep.Milliseconds(), e.Version)
 	var changed, expires int64
 	write := func(ctx context.Context, s session) error {
-		if more && r.db.settings.Kind == SQLite {
+		if more && r.db.settings.Kind != Postgres {
 			changed, err = s.stamp(ctx, changeEntry, args...)
 			ok, expires = changed > 0, changed+keep.Milliseconds()
 		} else {

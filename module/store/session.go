@@ -37,8 +37,8 @@ const (
 // session executes statements: each as a transaction of its own, or all in one.
 //
 // The texts of statements are the same for all databases. Their parameters are $1, $2 and so on; {now} is the time of the database's clock
-// in Unix milliseconds, {at} that of [session.stamp], {t} in {values} … {clock} too, {skip} skips rows that other transactions have locked, and {ended} and the like are
-// states.
+// in Unix milliseconds, {at} that of [session.stamp], {skip} skips rows that other transactions have locked, and {ended} and the like are
+// states. Between {values} and {clock}, {t} is one reading of {at}.
 type session struct {
 	db      *DB
 	purpose purpose

@@ -18,7 +18,7 @@ type Config struct {
 	Settings
 	// Trouble is called for failures of the Store that no caller learns.
 	Trouble func(err error)
-	// Panicked is called after a panic in the background, with its stack.
+	// Panicked is called after a panic in the background: the value or the stack says where it was.
 	Panicked func(ctx context.Context, value any, stack []byte)
 }
 

@@ -174,6 +174,9 @@ func (l *instance) endOverdue(ctx context.Context, e *Entry) error {
 	if err != nil {
 		return err
 	}
+	_, leave := l.use(e.Identity(), 0)
+	defer leave()
+	l.learn(e, true) // what another build has written can't be read again
 	_, err = l.Change(ctx, e.Identity(), func(next *Entry) error {
 		if next.Version != e.Version { // it waits again
 			return ErrUnchanged

@@ -90,3 +90,30 @@ func TestStateOfNewerBuild(t *testing.T) {
 		t.Errorf("%q, %q", a, b)
 	}
 }
+
+// An open entry that can be listed, but not read by its id, such as one that another build has written, ends when its time is over.
+func TestOverdueEntryThatCannotBeRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := ledgertest.New()
+		start := func(failing string) *ledger.Ledger {
+			store := db.Instance(true)
+			store.Fail(func(statement string) error {
+				if statement == failing {
+					return errDisk
+				}
+				return nil
+			}, nil)
+			l := ledger.New(ledger.Config{Store: store, Settings: ledger.Settings{Keep: time.Hour}, Trouble: func(error) {}})
+			l.Begin(&follower{ends: 100 * time.Hour})
+			t.Cleanup(func() { l.Close(t.Context()) })
+			return l
+		}
+		e := accepted(1)
+		start("overdue").Add(t.Context(), e, 0)
+		start("get")
+		time.Sleep(time.Hour + 5*time.Minute)
+		if e := db.Entries()[0]; e.State != ledger.Lost {
+			t.Errorf("state %d", e.State)
+		}
+	})
+}

@@ -11,14 +11,14 @@ import (
 
 // The names of params are those that the decoder found: large arguments are not scanned for them again.
 func TestNamesOfCollectedParams(t *testing.T) {
-	one := jsonrpc.Member{Name: jsontext.Value(`"nmae"`), Value: jsontext.Value(`1`)}
+	one := jsonrpc.Member{Name: jsontext.Value(`"nam"`), Value: jsontext.Value(`1`)}
 	read := func(members ...jsonrpc.Member) params {
 		return readParams(&jsonrpc.Request{Method: methodExecute, Params: jsontext.Value(`{"in":"the text"}`), Members: members})
 	}
-	if p := read(one); !slices.Equal(p.ignored, []string{"nmae"}) {
+	if p := read(one); !slices.Equal(p.ignored, []string{"nam"}) {
 		t.Errorf("%q, %v", p.ignored, p.failure)
 	}
-	if p := read(one, one); p.failure == nil || p.failure.Argument.Name != "nmae" {
+	if p := read(one, one); p.failure == nil || p.failure.Argument.Name != "nam" {
 		t.Error(p.failure)
 	}
 }

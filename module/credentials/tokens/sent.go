@@ -65,7 +65,7 @@ func (s *Sent) Add(text string) {
 	defer s.mu.Unlock()
 	if size := min(len(text), sentEnd); s.size == 0 || size < s.size {
 		before := s.byEnd
-		s.size, s.byEnd = size, Recent[[]string]{}
+		s.size, s.bytes, s.byEnd = size, 0, Recent[[]string]{}
 		for _, ends := range []map[string][]string{before.older, before.newest} {
 			for _, texts := range ends {
 				for _, text := range texts {
@@ -86,7 +86,7 @@ func (s *Sent) put(text string) {
 	if !slices.Contains(texts, text) {
 		texts = append(slices.Clip(texts[max(0, len(texts)+1-maxSameEnd):]), text)
 	}
-	if s.bytes += len(text); s.bytes > maxSentBytes {
+	if s.bytes += len(text); s.bytes > maxSentBytes || len(s.byEnd.newest) >= maxSent {
 		s.byEnd.newest, s.byEnd.older, s.bytes = map[string][]string{}, s.byEnd.newest, len(text)
 	}
 	s.byEnd.Put(end, texts, maxSent)

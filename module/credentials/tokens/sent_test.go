@@ -40,3 +40,18 @@ func TestS367LargeTokens(t *testing.T) {
 		}
 	}
 }
+
+// TestSentOfUsualSize: the secrets that were sent last are known, also if they are so many and so large that both bounds are reached.
+func TestSentOfUsualSize(t *testing.T) {
+	var sent tokens.Sent
+	token := func(i int) string { return strings.Repeat("x", 1900) + strconv.Itoa(100_000+i) }
+	const all = 18_000
+	for i := range all {
+		sent.Add(token(i))
+	}
+	for _, i := range []int{all - 1, all - 1000, 3000} {
+		if len(sent.Find([]byte(token(i)))) == 0 {
+			t.Errorf("token %d of %d is not known", i, all)
+		}
+	}
+}
