@@ -16,7 +16,7 @@
 
 	const joiner = (c) => c === "\u200c" || c === "\u200d";
 	// plain makes one bounded line of what somebody else wrote.
-	const plain = (text) => String(text ?? "").slice(0, 2000)
+	const plain = (text) => String(Object(text) === text ? JSON.stringify(text) : text ?? "").slice(0, 2000)
 		.replace(/\p{Cf}/gu, (c) => joiner(c) ? c : "").replace(/[\p{Cc}\u2028\u2029]+/gu, " ").trim();
 	const escape = (c) => joiner(c) ? c : Array.from({ length: c.length }, (_, i) => "\\u" + c.charCodeAt(i).toString(16).padStart(4, "0")).join("");
 	const invisible = /[\u007f-\u009f\u2028\u2029]|\p{Cf}/gu;
@@ -240,7 +240,7 @@
 	function explain(fault, code, message, ended) {
 		const details = fault.details ?? {}, lines = [plain(message)];
 		if (code === "AUTH_REQUIRED") lines.push(missing(details));
-		if (Array.isArray(details)) lines.push(...details.slice(0, 20).map((d) => plain(`${d?.path ?? ""} ${d?.message ?? ""}`)));
+		if (Array.isArray(details)) lines.push(...details.slice(0, 20).map((d) => plain(`${plain(d?.path)} ${plain(d?.message)}`)));
 		if (!ended || fault.next !== "none") lines.push(next[fault.next]);
 		if (!ended) lines.push(executed[fault.executed]);
 		const box = element("div", { className: "notice failure" }, element("p", { className: "title" }, ended ? `The provider’s reason${code ? `: ${plain(code)}` : ""}` : titles[code] || "This did not work"));

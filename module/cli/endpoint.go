@@ -350,7 +350,7 @@ func (e *Endpoint) describe(m *manifest) {
 	say := func(format string, args ...any) {
 		fmt.Fprintln(s.Out, strings.TrimRight(fmt.Sprintf(format, args...), " "))
 	}
-	say("%s %s (%s, %s)", printable(m.Name), printable(m.Version), m.CapabilityType, m.Access)
+	say("%s %s (%s, %s)", printable(m.Name), printable(m.Version), printable(string(m.CapabilityType)), printable(string(m.Access)))
 	say("%s", printable(m.DisplayName+": "+m.Description))
 	say("By %s", printable(m.Provider.Name+" "+m.Provider.URL))
 	for _, more := range []struct{ what, text string }{{"See", m.Documentation}, {"Tool name:", m.ToolName}, {"State:", string(m.State)}} {

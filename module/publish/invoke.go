@@ -145,7 +145,8 @@ func (x *execution) answer(finished func()) {
 	gone := x.Context().Done()
 	follow := func() {
 		defer finished()
-		x.settle((<-x.done).Run)
+		result := <-x.done
+		_ = x.guarded(func() error { x.settle(result.Run); return nil }) // no request would recover a panic
 	}
 	for {
 		select {

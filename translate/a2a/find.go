@@ -66,29 +66,34 @@ func (r *request) askedIn(send *wire.Send, named choices) (id string, fault *jso
 		return "", nil
 	}
 	q := &ledger.LabelQuery{
-		Owner: r.front.Owner(r.caller.Principal), Group: send.Context, State: uint8(task.InputRequired), Limit: maxWaiting, Bytes: maxPage,
+		Owner: r.front.Owner(r.caller.Principal), Group: send.Context, State: uint8(task.InputRequired), Limit: maxWaiting, Bytes: 1 << 20,
 	}
-	var waiting []*ledger.Entry
+	type asking struct{ id, skill string } // without the notes: those of all may be large
+	var waiting []asking
 	for more := true; more && len(waiting) < maxWaiting; {
 		page, err := r.front.Ledger.Labelled(r.ctx, q)
 		if err != nil {
 			return "", r.taskError(send.Context, err)
 		}
-		waiting, more, q.After, q.AfterID = append(waiting, page.Entries...), page.More, page.NextAt, page.NextID
+		for _, e := range page.Entries {
+			waiting = append(waiting, asking{e.ID, e.Skill})
+		}
+		more, q.After, q.AfterID = page.More, page.NextAt, page.NextID
 	}
 	if len(waiting) == 0 {
 		return "", nil
 	}
 	for _, c := range named {
-		waiting = slices.DeleteFunc(waiting, func(e *ledger.Entry) bool { return e.Skill != "" && e.Skill != c.name && e.Skill != r.listed(c.name) })
+		listed := r.listed(c.name)
+		waiting = slices.DeleteFunc(waiting, func(a asking) bool { return a.skill != "" && a.skill != c.name && a.skill != listed })
 	}
 	switch len(waiting) {
 	case 0:
 		return "", nil
 	case 1:
-		return waiting[0].ID, nil
+		return waiting[0].id, nil
 	}
-	return "", r.invalid("message.taskId", "has to say which task of the context is meant: several wait for an answer, such as "+waiting[0].ID+" and "+waiting[1].ID)
+	return "", r.invalid("message.taskId", "has to say which task of the context is meant: several wait for an answer, such as "+waiting[0].id+" and "+waiting[1].id)
 }
 
 // maxWaiting is how many tasks of a context are looked at that wait for an answer.

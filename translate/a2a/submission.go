@@ -129,6 +129,11 @@ func (s *submission) resume(ctx context.Context) {
 
 // finish ends a submission.
 func (s *submission) finish(_ context.Context, bug *run.Failure) {
+	defer func() { // also after a panic of who hears of it
+		s.done()
+		s.End()
+		close(s.ended)
+	}()
 	switch {
 	case bug == nil:
 	case s.task != nil && s.invoked:
@@ -136,9 +141,6 @@ func (s *submission) finish(_ context.Context, bug *run.Failure) {
 	case !s.isMade():
 		s.fault = s.request.failureError(bug)
 	}
-	s.done()
-	s.End()
-	close(s.ended)
 }
 
 func (s *submission) isMade() bool { return isClosed(s.made) }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/panics"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/share"
 )
 
@@ -128,25 +129,28 @@ func (l *lives) learn(e *Entry, made bool) {
 		return
 	}
 	n.telling = true
-	defer func() { n.telling, n.news = false, nil }() // also after a panic of who is told
+	var bug error
 	for len(n.news) > 0 {
 		next := n.news[0]
 		n.news = n.news[1:]
-		l.tell(next, slices.Clone(n.watches))
+		bug = cmp.Or(bug, l.tell(next, slices.Clone(n.watches)))
 	}
+	n.telling, n.news = false, nil
+	panics.Raise(bug) // after the others have heard
 }
 
-// tell tells of a version. The lock is held, but not meanwhile.
-func (l *lives) tell(e *Entry, watches []*watch) {
+// tell tells of a version, and returns a panic of who is told. The lock is held, but not meanwhile.
+func (l *lives) tell(e *Entry, watches []*watch) (bug error) {
 	subscribers := l.subscribers
 	l.mu.Unlock()
 	defer l.mu.Lock()
 	for _, w := range watches {
-		w.tell(e)
+		bug = cmp.Or(bug, panics.Recovered(func() { w.tell(e) }))
 	}
 	for _, tell := range subscribers {
-		tell(e)
+		bug = cmp.Or(bug, panics.Recovered(func() { tell(e) }))
 	}
+	return bug
 }
 
 // tellWatches tells those who watch an entry here, and no subscribers, of what is not stored; nil: the entry is gone.

@@ -74,6 +74,9 @@ func IsPushed(e *ledger.Entry) bool { return bytes.Contains(e.Notes, []byte(`"pu
 // maxHeard bounds the notes with a new message of the client, in bytes. The rest is for how the task goes on and ends.
 const maxHeard = run.MaxRecord - 2<<20
 
+// maxRewritten bounds the bytes that the messages of a task write: each writes the notes whole.
+const maxRewritten = 1 << 30
+
 // into writes the task into an entry.
 func (t *Task) into(e *ledger.Entry) error {
 	e.Skill, e.Ref = t.Skill, t.Ref
@@ -87,9 +90,9 @@ func (t *Task) into(e *ledger.Entry) error {
 	heard := t.heard
 	t.heard = false
 	switch e.Notes = t.encode(); {
-	case heard && len(e.Notes) > maxHeard:
+	case heard && (len(e.Notes) > maxHeard || len(e.Notes)*len(t.History) > maxRewritten):
 		return run.WrongArgument(run.Argument{Field: run.FieldOther, Name: "message", Reason: run.OverLimit}, fmt.Sprintf(
-			"The message is too long for the task: the bridge stores at most %d bytes of the messages and inputs of a task. Send less, or begin a new task.", maxHeard))
+			"The message is too long for the task, or one too many: the bridge stores at most %d bytes of the messages and inputs of a task, and fewer of many. Send less, or begin a new task.", maxHeard))
 	case len(e.Notes) > run.MaxRecord:
 		return fmt.Errorf("task %s: its notes would have %d bytes, and %d are stored at most", e.ID, len(e.Notes), run.MaxRecord)
 	}

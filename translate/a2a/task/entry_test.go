@@ -43,6 +43,31 @@ func said(text string) *task.Message {
 	return &task.Message{Role: task.Agent, Parts: []task.Part{{Part: front.Part{Kind: front.PartText, Text: text}}}}
 }
 
+// The messages of a task write no more than a bound: each writes all again.
+func TestManyMessages(t *testing.T) {
+	long := &task.Task{Context: "c"}
+	long.SetStatus(task.InputRequired, said(strings.Repeat("x", 20<<20)), time.UnixMilli(1_700_000_000_000))
+	e := &ledger.Entry{ID: "x"}
+	if err := long.Begin(e); err != nil {
+		t.Fatal(err)
+	}
+	hear := func(n int) error {
+		_, err := task.Change(e, func(t *task.Task) error {
+			for range n {
+				t.AddMessage(task.Message{Role: task.User, Parts: []task.Part{{Part: front.Part{Kind: front.PartText, Text: "m"}}}})
+			}
+			return nil
+		})
+		return err
+	}
+	if err := hear(40); err != nil {
+		t.Error(err)
+	}
+	if err := hear(20); err == nil || !strings.Contains(err.Error(), "begin a new task") {
+		t.Errorf("60 messages: %v", err)
+	}
+}
+
 // A reader of each version gets each event; one that has missed versions gets the whole state.
 func TestEvents(t *testing.T) {
 	at := time.UnixMilli(1_700_000_000_000)

@@ -247,7 +247,7 @@ func (g *Guard) decide(ctx context.Context, r *discovery.Reader, s *skill, read 
 	if slices.Contains(s.digests, s.digest) {
 		return s.accept(ctx, g, read), nil
 	}
-	if kept, err := document.ParseDescriptor(used.Document); err == nil && fingerprintOf(kept) == s.print { // the bridge made digests in another way then
+	if kept, err := discovery.Restore(r, used.Document, used.URL, used.Way); err == nil && fingerprintOf(kept.Descriptor) == s.print { // the bridge made digests in another way then
 		s.digests = append(slices.Clip(s.digests), s.digest)
 		return s.accept(ctx, g, read), nil
 	}

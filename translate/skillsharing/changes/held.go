@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema"
 )
 
 // HeldChange is a change that waits for approval.
@@ -89,6 +91,12 @@ func (g *Guard) HeldOf(ctx context.Context, id string) (*HeldChange, error) {
 	return g.change(ctx, held)
 }
 
+// stored reads a descriptor, which was valid by the limits of its source when it was stored.
+func stored(text []byte) (*document.Descriptor, error) {
+	limits := document.Limits{SchemaSize: schema.MaxBound}
+	return limits.ReadDescriptor(text, func([]document.Parameter, []any) jsonvalue.Violations { return nil })
+}
+
 // change returns the change of a descriptor that is held; nil: another process has removed or approved it.
 func (g *Guard) change(ctx context.Context, held *Record) (*HeldChange, error) {
 	if held == nil {
@@ -101,11 +109,11 @@ func (g *Guard) change(ctx context.Context, held *Record) (*HeldChange, error) {
 	if used == nil || len(held.Digests) != 1 || slices.Contains(used.Digests, held.Digests[0]) {
 		return nil, nil
 	}
-	was, err := document.ParseDescriptor(used.Document)
+	was, err := stored(used.Document)
 	if err != nil {
 		return nil, fmt.Errorf("the descriptor of %s that is in use: %w", held.SkillID, err)
 	}
-	now, err := document.ParseDescriptor(held.Document)
+	now, err := stored(held.Document)
 	if err != nil {
 		return nil, fmt.Errorf("the descriptor of %s that is held: %w", held.SkillID, err)
 	}

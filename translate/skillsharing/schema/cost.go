@@ -98,6 +98,7 @@ const (
 	stepsPerNameVisit   = 250 // of the name of a member
 	stepsPerUnevaluated = 30  // of a member or item, in each subschema that applies to its parent
 	stepsPerComparison  = 3   // of a text
+	bytesPerStep        = 100 // of texts that are compared or hashed
 	stepsPerRational    = 100 // of a number: each is converted to a rational number
 )
 
@@ -227,6 +228,9 @@ func (c *counter) items(s *jsonschema.Schema, items []any) {
 }
 
 func (c *counter) member(s *jsonschema.Schema, name string, v any) {
+	if c.visits > MaxVisits || c.steps > MaxSteps { // to go through all patterns for each further name would take long
+		return
+	}
 	of := s.Properties[name]
 	if of == nil {
 		of, _ = s.AdditionalProperties.(*jsonschema.Schema)
@@ -250,11 +254,12 @@ func (c *counter) member(s *jsonschema.Schema, name string, v any) {
 func uniqueness(items []any) (steps float64) {
 	count, values := float64(len(items)), 0.0
 	for _, item := range items {
-		for _, in := range jsonvalue.Within(item) {
+		for at, in := range jsonvalue.Within(item) {
 			values++
+			steps += float64(len(at.Name)) / bytesPerStep
 			switch in := in.(type) {
 			case string:
-				steps += 2 * stepsPerComparison
+				steps += 2*stepsPerComparison + float64(len(in))/bytesPerStep
 			case jsonvalue.Number:
 				steps += stepsPerRational * float64(1+len(in)/16)
 			default:

@@ -130,7 +130,7 @@ func (m *modernizer) object(old, resource map[string]any) map[string]any {
 		switch {
 		case word == "": // it has no effect
 		case name == "dependencies":
-			m.dependencies(s, value, resource)
+			m.dependencies(s, old, resource)
 		case slices.Contains(schema.SchemaMapKeywords, name):
 			s[word] = m.schemas(value, resource)
 		case slices.Contains(schema.SchemaKeywords, name):
@@ -190,10 +190,10 @@ func newWord(object map[string]any, name string) string {
 }
 
 // dependencies adds dependencies on names and on schemas.
-func (m *modernizer) dependencies(s map[string]any, v any, resource map[string]any) {
-	object, ok := v.(map[string]any)
-	if !ok || hasAny(s, "dependentRequired", "dependentSchemas") {
-		s["dependencies"] = v
+func (m *modernizer) dependencies(s, old, resource map[string]any) {
+	object, ok := old["dependencies"].(map[string]any)
+	if !ok || hasAny(old, "dependentRequired", "dependentSchemas") {
+		s["dependencies"] = old["dependencies"]
 		return
 	}
 	required, schemas := map[string]any{}, map[string]any{}
@@ -302,8 +302,8 @@ func (m *modernizer) nullable(s map[string]any) {
 		}
 	}
 	all, _ := s["allOf"].([]any)
-	if only, isOnly := s["$ref"]; isOnly && len(all) == 0 {
-		all = []any{map[string]any{"$ref": only}}
+	if only, isOnly := s["$ref"]; isOnly {
+		all = append(slices.Clone(all), map[string]any{"$ref": only})
 	}
 	if len(all) == 1 && !hasAny(s, "type", "anyOf", "oneOf", "enum") {
 		delete(s, "$ref")

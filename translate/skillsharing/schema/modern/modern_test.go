@@ -45,6 +45,7 @@ func TestModern(t *testing.T) {
 		`{"id":"Address","type":"object","properties":{"id":{"type":"string"}}}`:                                                                                                    `{"properties":{"id":{"type":"string"}},"type":"object"}`,
 		`{"type":"string","nullable":true,"enum":["a"]}`:                                                                                                                            `{"enum":["a",null],"type":["string","null"]}`,
 		`{"type":["string","null"],"nullable":true,"x":{"nullable":true}}`:                                                                                                          `{"type":["string","null"],"x":{"nullable":true}}`,
+		`{"$defs":{"a":{}},"$ref":"#/$defs/a","allOf":[{"required":["x"]}],"nullable":true}`:                                                                                        `{"$defs":{"a":{}},"$ref":"#/$defs/a","allOf":[{"required":["x"]}]}`,
 		`{"type":"string","nullable":false}`:                                                                                                                                        `{"type":"string"}`,
 		`{"$defs":{"a":{}},"properties":{"b":{"$ref":"#/$defs/a","nullable":true,"description":"d"}}}`:                                                                              `{"$defs":{"a":{}},"properties":{"b":{"anyOf":[{"$ref":"#/$defs/a"},{"type":"null"}],"description":"d"}}}`,
 		`{"$defs":{"a":{}},"properties":{"b":{"allOf":[{"$ref":"#/$defs/a"}],"nullable":true}}}`:                                                                                    `{"$defs":{"a":{}},"properties":{"b":{"anyOf":[{"$ref":"#/$defs/a"},{"type":"null"}]}}}`,
@@ -65,6 +66,12 @@ func TestModern(t *testing.T) {
 		}
 		if _, ok := modern.Schema(translated, ""); ok {
 			t.Errorf("%s is not modern", want)
+		}
+	}
+	both := `{` + draft7 + `,"dependencies":{"a":["b"]},"dependentRequired":{"c":["d"]}}`
+	for range 50 { // members have another order each time
+		if got, _ := modern.Schema(object(t, both), ""); string(jsonvalue.Marshal(got)) != `{"dependencies":{"a":["b"]},"dependentRequired":{"c":["d"]}}` {
+			t.Fatalf("%s becomes %s", both, jsonvalue.Marshal(got))
 		}
 	}
 	for _, same := range []string{
