@@ -16,11 +16,11 @@ func someLimits(room *Schemas, owner string) Limits {
 }
 
 // compiledBy compiles the text of a schema.
-func compiledBy(t *testing.T, c *Compiler, text string) (*Schema, bool) {
-	t.Helper()
+func compiledBy(tb testing.TB, c *Compiler, text string) (*Schema, bool) {
+	tb.Helper()
 	value, flaw := jsonvalue.Read([]byte(text), jsonvalue.Bounds{Depth: maxSchemaDepth, Values: 10_000})
 	if flaw != nil {
-		t.Fatal(flaw)
+		tb.Fatal(flaw)
 	}
 	s, flaws := c.Compile([]byte(text), value.(map[string]any), "")
 	return s, flaws == nil
