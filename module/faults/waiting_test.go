@@ -321,8 +321,8 @@ func TestUnfinishedRunsCanBeFollowed(t *testing.T) {
 		outcome        string
 	}{
 		"left":        {nil, nil, []testbed.Option{wait(0)}, "running"},
-		"late":        {hostile.State("running"), nil, []testbed.Option{testbed.Timeout(200 * time.Millisecond)}, "failed INVOCATION_TIMEOUT"},
-		"later":       {hostile.Respond(429, "", "Retry-After", "3600"), nil, []testbed.Option{testbed.Timeout(200 * time.Millisecond)}, "failed INVOCATION_TIMEOUT"},
+		"late":        {hostile.State("running"), nil, []testbed.Option{testbed.Timeout(2 * time.Second)}, "failed INVOCATION_TIMEOUT"},
+		"later":       {hostile.Respond(429, "", "Retry-After", "3600"), nil, []testbed.Option{testbed.Timeout(2 * time.Second)}, "failed INVOCATION_TIMEOUT"},
 		"busy":        {hostile.Respond(429, ""), nil, nil, "RATE_LIMITED"},
 		"broken":      {hostile.Respond(500, ""), nil, nil, "INVALID_PROVIDER_RESPONSE"},
 		"unavailable": {hostile.Respond(503, ""), nil, nil, "ENDPOINT_UNREACHABLE"},
