@@ -138,6 +138,7 @@ func TestHealthElsewhere(t *testing.T) {
 	block = strings.Replace(strings.TrimSuffix(block, "}\n"), "\thealth\n", "\thealth /internal/\n", 1)
 	c := testbed.StartCaddy(t, testbed.Site("route {", "skill_bridge {"+block, "respond next 418", "}"))
 	site := strings.TrimSuffix(c.URL, "/rpc")
+	testbed.Eventually(t, 10*time.Second, func() bool { return c.Send(http.MethodGet, site+"/internal/readyz", "").Status == http.StatusOK }, "the database is open")
 	for path, status := range map[string]int{"/internal/healthz": 200, "/internal/readyz": 200, "/internal/": 418, "/healthz": 418, "/internal/readyz/x": 418, "/x/internal/readyz": 418} {
 		if a := c.Send(http.MethodGet, site+path, ""); a.Status != status {
 			t.Errorf("%s: %s, want %d", path, a, status)
