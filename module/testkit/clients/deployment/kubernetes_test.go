@@ -109,8 +109,11 @@ func TestSelectors(t *testing.T) {
 	if !reflect.DeepEqual(all.monitor.Spec.Selector.MatchLabels, all.service.Labels) {
 		t.Errorf("the monitor selects %v, the service has %v", all.monitor.Spec.Selector.MatchLabels, all.service.Labels)
 	}
-	if least := all.budget.Spec.MinAvailable.IntValue(); least < 1 || int32(least) >= *all.deployment.Spec.Replicas {
-		t.Errorf("of %d pods, %d have to stay", *all.deployment.Spec.Replicas, least)
+	switch most := all.budget.Spec.MaxUnavailable; {
+	case most == nil:
+		t.Error("the disruption budget does not say how many pods may be missing")
+	case most.IntValue() < 1 || int32(most.IntValue()) >= *all.deployment.Spec.Replicas:
+		t.Errorf("of %d pods, %d may be missing: nodes can't be drained, or nothing serves", *all.deployment.Spec.Replicas, most.IntValue())
 	}
 }
 
