@@ -735,3 +735,41 @@ func TestSecretsInOutputs(t *testing.T) {
 		t.Errorf("bare: %s, %v", r.Output, e)
 	}
 }
+
+// S374: the execution id is in lists and in rows of the database, which no limit of answers bounds. So a run has no longer one than a URL may have.
+func TestS374LongExecutionIDs(t *testing.T) {
+	long := strings.Repeat("x", 100_000)
+	answer := func(id, members string) scriptedAnswer { return says(200, `{"execution_id":"`+id+`",`+members+`}`) }
+	for _, c := range []struct {
+		name, id, members, edit string
+		state                   run.State // 0: it can't be followed
+	}{
+		{"the longest", long[:document.MaxExecutionID], `"status":"completed","output":1`, "", run.Completed},
+		{"the longest that is followed", long[:document.MaxExecutionID], `"status":"accepted"`, "", run.Accepted},
+		{"completed", long, `"status":"completed","output":1`, "", run.Completed},
+		{"completed without an output", long, `"status":"completed"`, "-/endpoint/result_url", run.Completed},
+		{"completed with the output elsewhere", long, `"status":"completed"`, "", 0},
+		{"failed", long, `"status":"failed"`, "", run.Failed},
+		{"accepted", long, `"status":"accepted"`, "", 0},
+		{"running", long, `"status":"running"`, "", 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := skillAt(t, acme)
+			if c.edit != "" {
+				s = skillAt(t, acme, c.edit)
+			}
+			transport := script(t, answer(c.id, c.members))
+			r, e, _ := submit(t.Context(), newClient(t, acme, transport), s)
+			if c.state == 0 {
+				wantError(t, e, run.ProviderFault, run.ExecutedYes)
+				if !e.Lost || len(e.ExecutionID) > document.MaxExecutionID+len("…") || len(transport.asked) != 1 {
+					t.Errorf("%d bytes, %d requests: %+v", len(e.ExecutionID), len(transport.asked), e)
+				}
+				return
+			}
+			if e != nil || r.State != c.state || len(r.ExecutionID) > document.MaxExecutionID+len("…") || !strings.HasPrefix(r.ExecutionID, long[:document.MaxExecutionID]) {
+				t.Errorf("%.700v, %+v", r, e)
+			}
+		})
+	}
+}

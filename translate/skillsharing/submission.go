@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -144,6 +145,13 @@ func (c *Client) submitOnce(ctx context.Context, s *discovery.Skill, req *exchan
 			Kind: run.ProviderFault, Message: "The provider answered with an execution id that contains the bridge's credential.",
 			Phase: run.PhaseInvoke, By: run.Bridge, HTTPStatus: a.Status, Executed: run.ExecutedMaybe,
 		}}
+	}
+	if size := len(r.ExecutionID); size > document.MaxExecutionID { // it would be in lists and in the database
+		if !r.State.Ended() || r.State == run.Completed && r.Output == nil && s.Endpoint.ResultURL != "" {
+			reason := fmt.Sprintf("its execution id of %d bytes is longer than %d", size, document.MaxExecutionID)
+			return nil, &failedAttempt{Failure: unfollowable(run.PhaseInvoke, r.ExecutionID, reason), written: true}
+		}
+		r.ExecutionID = safetext.Clip(r.ExecutionID, document.MaxExecutionID)
 	}
 	warn(ctx, c, s, r)
 	if r.SkillID != "" && r.SkillID != s.ID {
