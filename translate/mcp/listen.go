@@ -52,7 +52,10 @@ func listen(r *request) (jsontext.Value, *jsonrpc.Error) {
 	if fault := r.StreamFault(); fault != nil {
 		return r.refuse(fault)
 	}
-	s := subscriptionOf(r, wanted)
+	s, fault := subscriptionOf(r, wanted)
+	if fault != nil {
+		return r.refuse(fault)
+	}
 	if !front.AcceptsStream(r.HTTP, "text/event-stream") {
 		return r.refuse(&jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "Invalid Request: subscriptions are streams; send Accept: text/event-stream", Status: http.StatusOK})
 	}
@@ -88,7 +91,7 @@ func listen(r *request) (jsontext.Value, *jsonrpc.Error) {
 }
 
 // subscriptionOf reads what a client asks to listen to. It ignores what it does not know.
-func subscriptionOf(r *request, wanted jsontext.Value) *subscription {
+func subscriptionOf(r *request, wanted jsontext.Value) (*subscription, *jsonrpc.Error) {
 	s := &subscription{request: r, id: r.ID.Clone()}
 	var w front.Writer
 	w.Open()
@@ -99,10 +102,13 @@ func subscriptionOf(r *request, wanted jsontext.Value) *subscription {
 			w.Bool(c.member, true)
 		}
 	}
-	if ids := jsonrpc.ValueOf(wanted, "taskIds"); ids.Kind() == '[' && r.meta.Tasks && r.front.Options.TaskAfter >= 0 {
+	if ids := jsonrpc.ValueOf(wanted, "taskIds"); ids.Kind() == '[' && r.front.Options.TaskAfter >= 0 {
 		var named []string
 		for v := range jsonrpc.Items(ids) {
 			named = append(named, jsonrpc.Text(v))
+		}
+		if len(named) > 0 && !r.meta.Tasks {
+			return nil, withoutTasks()
 		}
 		s.tasks = ownTasks(named, func(id string) (run.Ref, error) { return r.front.Tokens.Open(r.ctx, id, r.caller.Principal) })
 		own := make([]string, len(s.tasks))
@@ -113,7 +119,7 @@ func subscriptionOf(r *request, wanted jsontext.Value) *subscription {
 	}
 	w.Close()
 	s.accepted = w.Buf
-	return s
+	return s, nil
 }
 
 // params returns the params of a notification.

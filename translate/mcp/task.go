@@ -39,13 +39,18 @@ func canceledTask(r *request, id string, ref *run.Ref, at time.Time) jsontext.Va
 	return w.Buf
 }
 
+// withoutTasks returns the error for a request about tasks of a client that does not declare that it knows them.
+func withoutTasks() *jsonrpc.Error {
+	return &jsonrpc.Error{
+		Code: codeMissingCapability, Message: "Missing required client capability: the extension " + wire.ExtensionTasks, Status: http.StatusBadRequest,
+		Data: jsontext.Value(`{"requiredCapabilities":{"extensions":{"` + wire.ExtensionTasks + `":{}}}}`),
+	}
+}
+
 // openTask returns the run of the task that a request is about.
 func openTask(r *request) (id string, ref run.Ref, fault *jsonrpc.Error) {
 	if !r.meta.Tasks {
-		return "", ref, &jsonrpc.Error{
-			Code: codeMissingCapability, Message: "Missing required client capability: the extension " + wire.ExtensionTasks, Status: http.StatusBadRequest,
-			Data: jsontext.Value(`{"requiredCapabilities":{"extensions":{"` + wire.ExtensionTasks + `":{}}}}`),
-		}
+		return "", ref, withoutTasks()
 	}
 	if id, fault = r.text("taskId"); fault != nil {
 		return "", ref, fault

@@ -508,9 +508,13 @@ func TestListenToTasks(t *testing.T) {
 	if e := l.next(); at(e, "result", "resultType") != "complete" || at(e, "result", "_meta", "io.modelcontextprotocol/subscriptionId") != 1.0 || l.next() != nil {
 		t.Errorf("the closing result: %v", e)
 	}
-	without := s.listen(t, object{"taskIds": []any{slow}, "promptsListChanged": true}, "User", "ada")
-	if ack := without.next(); at(ack, "params", "notifications", "taskIds") != nil {
-		t.Errorf("without the extension: %v", ack)
+	without := s.listen(t, object{"taskIds": []any{}, "promptsListChanged": true}, "User", "ada")
+	if ack := without.next(); ack["method"] != "notifications/subscriptions/acknowledged" {
+		t.Errorf("no ids without the extension: %v", ack)
+	}
+	if g := s.modern(t, "subscriptions/listen", object{"notifications": object{"taskIds": []any{slow}}}, "User", "ada", "Accept", "text/event-stream"); g.status != http.StatusBadRequest ||
+		at(g.failure(), "code") != -32021.0 || at(g.failure(), "data", "requiredCapabilities", "extensions", "io.modelcontextprotocol/tasks") == nil {
+		t.Errorf("ids without the extension: %d %s", g.status, g.text)
 	}
 }
 
