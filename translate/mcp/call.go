@@ -284,7 +284,16 @@ func resultOf(r *request, skill *translate.Skill, o *run.Run) jsontext.Value {
 // parts adds the parts of an output to an array of content.
 func (w *result) parts(parts []front.Part, o *run.Run) {
 	for i := range parts {
-		w.Part(&parts[i], o.ExecutionID, i)
+		w.part(&parts[i], o, i)
+	}
+}
+
+// part adds a part of an output as a value. The oldest version has no links.
+func (w *result) part(p *front.Part, o *run.Run, i int) {
+	if p.Kind == front.PartURL && !w.request.modern && w.request.legacyVersion() == version20250326 {
+		w.TextContent(p.Text)
+	} else {
+		w.Part(p, o.ExecutionID, i)
 	}
 }
 

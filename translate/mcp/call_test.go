@@ -86,6 +86,31 @@ func TestOutputs(t *testing.T) {
 	}
 }
 
+// 2025-03-26, which is also the version of a request that names none, has no links: they are texts.
+func TestLinksOfTheOldestVersion(t *testing.T) {
+	linked := object{"output": object{"content_type": "application/pdf"}}
+	s := newServer(t, nil, skill("tool", linked), skill("guide", object{"capability_type": "knowledge", "output": linked["output"]}))
+	s.On("POST /run/tool", providertest.Completed("e1", object{"url": "https://example.com/a.pdf"}))
+	s.On("POST /run/guide", providertest.Completed("e1", object{"url": "https://example.com/a.pdf"}))
+	for _, v := range []struct {
+		header []string
+		want   string
+	}{
+		{nil, "text"},
+		{[]string{"MCP-Protocol-Version", "2025-03-26"}, "text"},
+		{[]string{"MCP-Protocol-Version", "2025-06-18"}, "resource_link"},
+	} {
+		called := s.send(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"acme_tool"}}`, v.header...)
+		got := s.send(t, `{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"acme_guide"}}`, v.header...)
+		for about, content := range map[string]any{"a tool": at(called.result(), "content", 0), "a prompt": at(got.result(), "messages", 0, "content")} {
+			c, _ := content.(object)
+			if at := map[string]string{"text": "text", "resource_link": "uri"}[v.want]; c["type"] != v.want || c[at] != "https://example.com/a.pdf" {
+				t.Errorf("%v, %s: %v", v.header, about, content)
+			}
+		}
+	}
+}
+
 // An output that had to be repaired has warnings, whether or not it fits its schema.
 func TestRepairedOutput(t *testing.T) {
 	s := newServer(t, nil, skill("tool", output("application/json", object{"type": "object", "required": []any{"a"}})))

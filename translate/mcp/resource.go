@@ -230,7 +230,7 @@ func getPrompt(r *request) (jsontext.Value, *jsonrpc.Error) {
 		w.Open()
 		w.Text("role", "user")
 		w.Name("content")
-		w.Part(&p, outcome.ExecutionID, i)
+		w.part(&p, &outcome, i)
 		w.Close()
 	}
 	w.CloseArray()
