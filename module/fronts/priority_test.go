@@ -15,12 +15,14 @@ var refused = regexp.MustCompile(`none of those that callers of this bridge may 
 
 // Callers choose the priority of a run, in each protocol, up to the operator's. Nothing is sent to a provider with one above it.
 func TestPriorityOfCallers(t *testing.T) {
-	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
+	knowledge := func(of hostile.Object) { of["capability_type"] = "knowledge" } // so that it is a prompt, too
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo", Edit: knowledge, EditEntry: knowledge})
 	endpoints := map[string]string{
 		"/rpc": `{"jsonrpc":"2.0","id":1,"method":"execute_skill","params":{"name":"acme.echo","priority":%s}}`,
 		"/a2a": `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"data":{"skill":"acme.echo"}}]},` +
 			`"metadata":{"` + wire.Extension + `":{"priority":%s}}}}`,
-		"/mcp": `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"acme_echo","arguments":{},"_meta":{"io.github.skill-bridge/priority":%s}}}`,
+		"/mcp":        `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"acme_echo","arguments":{},"_meta":{"io.github.skill-bridge/priority":%s}}}`,
+		"/mcp?prompt": `{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"acme_echo","_meta":{"io.github.skill-bridge/priority":%s}}}`,
 	}
 	for option, wants := range map[string]map[string]string{
 		"priority low":  {`null`: "low", `"low"`: "low", `"normal"`: "", `"high"`: ""},

@@ -206,7 +206,7 @@ func getPrompt(r *request) (jsontext.Value, *jsonrpc.Error) {
 	wait := r.front.Options.Wait
 	execution := r.front.Bridge.Start(r.ctx, translate.Call{
 		Caller: r.caller, Answer: r.Request, Name: name, Patient: true, Wait: &wait, Checks: &translate.RequestOf(r.ctx).Checks,
-		Prepare: promptInputs{arguments},
+		Priority: r.meta.Priority, Prepare: promptInputs{arguments},
 	})
 	outcome := execution.Wait()
 	switch f := outcome.Failure; {
