@@ -165,7 +165,7 @@ func ofRun(r *request, id string, ref *run.Ref, skill *translate.Skill, o *run.R
 	default:
 		status = wire.TaskCompleted
 		if ended, fault = failed(r, o, ref.SkillID); fault != nil {
-			status = wire.TaskFailed
+			status, message = wire.TaskFailed, fault.Message
 		}
 	}
 	w := result{request: r}

@@ -107,7 +107,8 @@ func TestTaskFailures(t *testing.T) {
 				t.Errorf("%s: %s", about, g.text)
 			}
 		case "failed":
-			if at(g.result(), "error", "code") != -32603.0 || at(g.result(), "error", "data", "code") == nil || g.result()["result"] != nil {
+			if at(g.result(), "error", "code") != -32603.0 || at(g.result(), "error", "data", "code") == nil || g.result()["result"] != nil ||
+				g.result()["statusMessage"] == nil || g.result()["statusMessage"] != at(g.result(), "error", "message") {
 				t.Errorf("%s: %s", about, g.text)
 			}
 		}
