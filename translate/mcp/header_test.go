@@ -87,6 +87,10 @@ func TestOrderOfRefusals(t *testing.T) {
 	if n := s.Count("POST /run/"); n > 0 {
 		t.Errorf("the provider was called %d times", n)
 	}
+	plain := `"name":"=?base64?acme_tool",` // it has no end, so it is not encoded
+	if g := s.send(t, body(modernMeta, plain), of(version, method, []string{"Mcp-Name", "=?base64?acme_tool"})...); g.status != 200 || at(g.failure(), "code") != -32602.0 {
+		t.Errorf("%d %s", g.status, g.text)
+	}
 	good := s.send(t, body(modernMeta, named), of(version, method, name)...)
 	if good.status != 200 || good.result() == nil || strings.Contains(good.text, "\n") {
 		t.Errorf("%s", good.text)

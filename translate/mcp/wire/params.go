@@ -105,15 +105,13 @@ func Field(h http.Header, name string) (value string, ok bool) {
 	return Trim(values[0]), true
 }
 
-// DecodeField returns the text of a field's value, which clients encode if it has other characters than visible ASCII.
+// DecodeField returns the text of a field's value, which clients encode if it has other characters than visible ASCII. It is encoded if it has both marks.
 func DecodeField(value string) (decoded string, ok bool) {
 	const prefix, suffix = "=?base64?", "?="
-	coded, found := strings.CutPrefix(value, prefix)
-	if !found {
+	coded, begins := strings.CutPrefix(value, prefix)
+	coded, ends := strings.CutSuffix(coded, suffix)
+	if !begins || !ends {
 		return value, true
-	}
-	if coded, found = strings.CutSuffix(coded, suffix); !found {
-		return "", false
 	}
 	raw, err := base64.StdEncoding.DecodeString(coded)
 	return string(raw), err == nil && utf8.Valid(raw)
