@@ -228,12 +228,12 @@ func Serve(w http.ResponseWriter, r *http.Request, c *Card) {
 		header.Set("Cache-Control", "private, no-cache")
 	} else {
 		header.Set("Cache-Control", "public, max-age="+strconv.FormatInt(int64(c.MaxAge/time.Second), 10))
+		header.Set("Access-Control-Allow-Origin", "*") // what a principal may see is not for pages of other origins
 	}
 	header.Set("ETag", c.ETag)
 	header.Set("Last-Modified", c.LastModified.UTC().Format(http.TimeFormat))
 	header.Add("Vary", "A2A-Version")
 	header.Add("Vary", "Authorization")
-	header.Set("Access-Control-Allow-Origin", "*")
 	if c.isHeldBy(r.Header) {
 		w.WriteHeader(http.StatusNotModified)
 		return

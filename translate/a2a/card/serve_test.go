@@ -79,9 +79,12 @@ func TestPrivate(t *testing.T) {
 	for _, principal := range []string{"", "alice"} {
 		w := httptest.NewRecorder()
 		card.Serve(w, httptest.NewRequest(http.MethodGet, "/a2a", nil), cardOf(t, builder, request(func(r *card.Request) { r.Caller.Principal = principal })))
-		want := map[bool]string{true: "public, max-age=300", false: "private, no-cache"}[principal == ""]
-		if cc, vary := w.Header().Get("Cache-Control"), w.Header().Values("Vary"); cc != want || !slices.Contains(vary, "Authorization") {
-			t.Errorf("%q: %s %s, want %s", principal, cc, vary, want)
+		want, pages := "private, no-cache", "" // no page of another origin reads it
+		if principal == "" {
+			want, pages = "public, max-age=300", "*"
+		}
+		if cc, vary, to := w.Header().Get("Cache-Control"), w.Header().Values("Vary"), w.Header().Get("Access-Control-Allow-Origin"); cc != want || !slices.Contains(vary, "Authorization") || to != pages {
+			t.Errorf("%q: %s %s %q, want %s %q", principal, cc, vary, to, want, pages)
 		}
 	}
 }
