@@ -89,6 +89,7 @@ func TestTimeouts(t *testing.T) {
 		{"none", `{}`, nil, 0},
 		{"the descriptor's", `{}`, 90_000, 90 * time.Second},
 		{"the client's", `{` + extension + `:{"timeoutMs":5000}}`, 90_000, 5 * time.Second},
+		{"the client's is a double", `{` + extension + `:{"timeoutMs":5000.0}}`, 90_000, 5 * time.Second},
 		{"the client's is long", `{` + extension + `:{"timeoutMs":2400000}}`, nil, 40 * time.Minute},
 		{"no number", `{` + extension + `:{"timeoutMs":"5000"}}`, 90_000, 90 * time.Second},
 	} {

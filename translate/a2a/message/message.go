@@ -111,8 +111,9 @@ func DirectionsIn(metadata jsontext.Value) (d Directions) {
 				case "priority":
 					d.Priority = jsonrpc.Word(value)
 				case "timeoutMs":
-					if n, err := strconv.ParseInt(string(value), 10, 64); err == nil && n > 0 && n < maxTimeout.Milliseconds() {
-						d.Timeout = n
+					// Clients that are built on Protocol Buffers write whole numbers as 5000.0.
+					if n, err := strconv.ParseFloat(string(value), 64); err == nil && n >= 1 && n < float64(maxTimeout.Milliseconds()) {
+						d.Timeout = int64(n)
 					}
 				}
 			}
