@@ -201,5 +201,5 @@ func transient(e *run.Failure) bool {
 	case e.HTTPStatus == 0, e.By == run.Bridge: // no complete answer, or no credential at the moment
 		return e.Kind == run.Unreachable
 	}
-	return false
+	return e.Kind == run.Unreachable || e.Kind == run.RateLimited // by the code of a unified error, which decides before the status
 }
