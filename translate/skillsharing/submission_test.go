@@ -453,6 +453,7 @@ func TestSubmitDelays(t *testing.T) {
 		{"Retry-After", `{"max_attempts":3,"backoff_ms":100}`, says(429, "", "Retry-After", "7"), 0, []time.Duration{7 * second, 7 * second}},
 		{"Retry-After sooner", `{"max_attempts":2,"backoff_ms":9000}`, says(429, "", "Retry-After", "1"), 0, []time.Duration{9 * second}},
 		{"suggested delay", `{"max_attempts":2,"backoff_ms":100}`, says(503, `{"error":{"code":"ENDPOINT_UNREACHABLE","message":"m","retry":{"suggested_delay_ms":8000,"max_attempts":0}}}`), 0, []time.Duration{8 * second}},
+		{"suggested delay that no double can be", `{"max_attempts":2,"backoff_ms":100}`, says(503, `{"error":{"code":"ENDPOINT_UNREACHABLE","message":"m","retry":{"suggested_delay_ms":1e999}}}`), 0, []time.Duration{24 * time.Hour}},
 		{"absurd suggestion", `{"max_attempts":2,"backoff_ms":100}`, says(503, `{"error":{"code":"ENDPOINT_UNREACHABLE","message":"m","retry":{"suggested_delay_ms":-1e999}}}`), 0, []time.Duration{100 * time.Millisecond}},
 		{"no connection, no consent", ``, notConnected, 0, []time.Duration{25 * time.Millisecond, 50 * time.Millisecond}},
 		{"deadline", `{"max_attempts":9,"backoff_ms":1000}`, says(503, ""), 5 * second, []time.Duration{second, 2 * second}},

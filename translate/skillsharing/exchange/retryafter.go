@@ -18,10 +18,7 @@ func SuggestedDelay(f *run.Failure) time.Duration {
 	if retry == nil && f.Retry != nil {
 		return f.Retry.After
 	}
-	ms, err := strconv.ParseFloat(string(jsonrpc.ValueOf(retry, "suggested_delay_ms")), 64)
-	if err != nil {
-		return 0
-	}
+	ms, _ := strconv.ParseFloat(string(jsonrpc.ValueOf(retry, "suggested_delay_ms")), 64) // 0: it is no number; infinite: it is too large
 	return min(document.Milliseconds(ms), maxRetryAfter)
 }
 
