@@ -287,7 +287,6 @@ func TestValidateText(t *testing.T) {
 		{"lone surrogate", insert(`"x":"\ud800"`), "/x", "must be valid UTF-8"},
 		{"number out of range", insert(`"x":[1e400]`), "/x/0", "must be a number within the range of a double"},
 		{"number without end", insert(`"x":1e999999999999`), "/x", "must be a number within the range of a double"},
-		{"zero with an endless exponent", insert(`"x":0e999999999`), "/x", "must be a number within the range of a double"},
 		{"number of many digits", insert(`"x":0.` + strings.Repeat("1", 1024)), "/x", "must be a number within the range of a double"},
 		{"nested too deep", insert(`"x":` + strings.Repeat("[", 100) + strings.Repeat("]", 100)), "/x" + strings.Repeat("/0", 99), "must not be nested more than 100 levels deep"},
 		{"too many values", `[` + strings.Repeat("0,", 200_000) + `0]`, "", "must have at most 200000 values in all"},
@@ -299,6 +298,9 @@ func TestValidateText(t *testing.T) {
 				t.Errorf("got %+v, want one at %q: %s", found, c.pointer, c.message)
 			}
 		})
+	}
+	if found := document.Validate("SkillDescriptor", []byte(insert(`"x":[0e500,-0E-999999999999999999999,0.`+strings.Repeat("0", 2000)+`]`))); found != nil {
+		t.Errorf("zeros: %+v", found)
 	}
 	if found := document.Validate("SkillDescriptor", []byte("\ufeff"+forecast)); found != nil {
 		t.Errorf("byte order mark: %+v", found)

@@ -58,6 +58,7 @@ const tripInputs = `[
 	{"name":"a/b~c","type":"string","required":false,"description":""},
 	{"name":"code","type":"string","required":false,"description":"","schema":{"pattern":"^[A-Z]{3}$"}},
 	{"name":"unit","type":"string","required":false,"description":"","schema":{"type":["string","null"],"enum":["c","f",null]}},
+	{"name":"numbers","type":"array","required":false,"description":"","schema":{"items":{"anyOf":[{"type":"number","maximum":0}]}}},
 	{"name":"address","type":"object","required":false,"description":"","schema":{
 		"required":["city"],
 		"properties":{"city":{"type":"string","maxLength":5},"zip":{"anyOf":[{"type":"string"},{"type":"integer","minimum":1}]},"at":{"format":"date"}},
@@ -82,6 +83,7 @@ func TestCheck(t *testing.T) {
 		{args: with(`"unit":null`)},
 		{args: with(`"filter":{"x":1,"x":2}`)}, // no schema: the provider's to judge
 		{args: with(`"limit":1e400`)},
+		{args: with(`"numbers":[0,0e500]`)},
 		{args: `{"location":"Berlin","days":1.0}`},
 		{args: `{"location":"Berlin","days":1e2}`},
 		{args: `{"location":"Berlin","days":123456789012345678901234567890}`},

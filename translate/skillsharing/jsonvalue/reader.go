@@ -94,10 +94,13 @@ func (r *reader) value(depth int) (any, error) {
 		return token.String(), nil
 	case '0':
 		n := token.String()
-		if !readableNumber(n) {
-			return nil, r.flaw("must be a number within the range of a double, written in at most %d characters", maxNumberLength)
+		switch _, isZero := strictjson.Magnitude(n); {
+		case readableNumber(n):
+			return Number(n), nil
+		case isZero: // however it is written
+			return Number("0"), nil
 		}
-		return Number(n), nil
+		return nil, r.flaw("must be a number within the range of a double, written in at most %d characters", maxNumberLength)
 	default:
 		if depth == r.bounds.Depth {
 			return nil, r.flaw("must not be nested more than %d levels deep", r.bounds.Depth)
