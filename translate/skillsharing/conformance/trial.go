@@ -53,7 +53,8 @@ type Trial struct {
 
 	within string // how long the requests of this part of the trial may take, for messages
 	checks []Check
-	id     string // of the run
+	id     string      // of the run
+	first  http.Header // of the answer to the invocation
 	last   run.State
 }
 
@@ -187,7 +188,7 @@ func (t *Trial) invoke(ctx context.Context) bool {
 	if r.SkillID != t.Skill.ID && len(faults) == 0 {
 		faults = append(faults, fmt.Sprintf("skill_id is %q, but must be %q", r.SkillID, t.Skill.ID))
 	}
-	t.id, t.last = r.ExecutionID, r.State
+	t.id, t.first, t.last = r.ExecutionID, a.Header, r.State
 	t.add(ruleAccepted, faults...)
 	if r.State.Ended() {
 		t.end(ctx, r)
@@ -266,15 +267,24 @@ func (t *Trial) follow(ctx context.Context) {
 	if t.Skill.Endpoint.StatusURL == "" { // as a bridge, which follows the run by its result
 		asked.Phase, asked.MayBeBare = run.PhaseResult, true
 	}
-	var wrongStates, wrongWaits []string
-	pause := firstPause
-	for !t.last.Ended() {
+	var wrongStates []string
+	wait, wrongWaits := t.waitOf(t.first)
+	for pause := firstPause; !t.last.Ended(); pause = min(2*pause, lastPause) {
+		select {
+		case <-ctx.Done():
+			t.add(ruleStates, append(wrongStates, "the run had not ended after "+t.within)...)
+			t.add(ruleRetryAfter, wrongWaits...)
+			t.skip("the run has not ended", ruleCompleted)
+			return
+		case <-time.After(wait):
+		}
 		a, failure := t.asked(ctx, t.Client, asked.Phase, t.id)
 		if failure != nil {
 			wrongStates = append(wrongStates, t.said(ctx, failure))
 			break
 		}
-		wrongWaits = append(wrongWaits, retryFaults(t.Client.ScrubText(a.Header.Get("Retry-After")), a.Header)...)
+		asks, wrong := t.waitOf(a.Header)
+		wait, wrongWaits = max(pause, asks), append(wrongWaits, wrong...)
 		r, faults := t.judge(a, asked)
 		wrongStates = append(wrongStates, faults...)
 		if r == nil {
@@ -287,21 +297,20 @@ func (t *Trial) follow(ctx context.Context) {
 			defer t.end(ctx, r)
 			break
 		}
-		select {
-		case <-ctx.Done():
-			t.add(ruleStates, append(wrongStates, "the run had not ended after "+t.within)...)
-			t.add(ruleRetryAfter, wrongWaits...)
-			t.skip("the run has not ended", ruleCompleted)
-			return
-		case <-time.After(max(pause, min(exchange.RetryAfter(a.Header), lastPause))):
-			pause = min(2*pause, lastPause)
-		}
 	}
 	t.add(ruleStates, wrongStates...)
 	t.add(ruleRetryAfter, wrongWaits...)
 	if !t.last.Ended() {
 		t.skip("its end is not known", ruleCompleted)
 	}
+}
+
+// waitOf returns how long an answer asks to wait, or what is wrong with that.
+func (t *Trial) waitOf(h http.Header) (time.Duration, []string) {
+	if faults := retryFaults(t.Client.ScrubText(h.Get("Retry-After")), h); faults != nil {
+		return 0, faults
+	}
+	return exchange.RetryAfter(h), nil
 }
 
 // retryFaults returns what is wrong with the text of the field Retry-After of an answer.
