@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 )
@@ -37,7 +38,7 @@ func labelled(q *ledger.LabelQuery) (text string, args arguments) {
 	args = arguments{[]byte(q.Owner.Realm), []byte(q.Owner.Principal), q.Limit + 1, q.Bytes, maxLooks}
 	fits, from := "NOT "+isOver, " FROM runs WHERE realm = $1 AND owner = $2 AND stage IS NOT NULL"
 	if !q.Since.IsZero() {
-		from += " AND at >= " + args.add(q.Since.UnixMilli())
+		from += " AND at >= " + args.add(q.Since.Add(time.Millisecond-1).UnixMilli()) // not the part of a millisecond before it
 	}
 	if q.Group != "" {
 		fits += in(&args, "grp", []byte(q.Group))

@@ -137,7 +137,7 @@ func testLabelled(t *testing.T, d *Database) {
 		return cmp.Or(b.Label.At.Compare(a.Label.At), strings.Compare(b.ID, a.ID))
 	}
 	for _, q := range []ledger.LabelQuery{
-		{}, {Group: "x"}, {Skill: "b"}, {State: 3}, {Since: at.Add(4 * time.Second)}, {Group: "y", Skill: "a", State: 1}, {Group: "none"}, {Whole: true}, {Bytes: 350}, {Bytes: 350, Whole: true},
+		{}, {Group: "x"}, {Skill: "b"}, {State: 3}, {Since: at.Add(4 * time.Second)}, {Since: at.Add(4*time.Second + time.Microsecond)}, {Group: "y", Skill: "a", State: 1}, {Group: "none"}, {Whole: true}, {Bytes: 350}, {Bytes: 350, Whole: true},
 	} {
 		for _, limit := range []int{1, 7, 100} {
 			q.Owner, q.Limit, q.Bytes = alice, limit, cmp.Or(q.Bytes, 1<<20)
