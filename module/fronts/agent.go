@@ -215,10 +215,23 @@ func (a *Agent) Serve(ctx context.Context, w http.ResponseWriter, r *http.Reques
 	case to.card && !front.IsRead(w, r, "An agent card is read with GET."):
 	case to.card || r.Method == http.MethodGet || r.Method == http.MethodHead:
 		a.serveCard(ctx, w, r, to, caller)
-	case to.skill != "":
-		a.Server.Serve(a2a.WithSkill(ctx, to.skill), w, r)
 	default:
+		if to.skill != "" {
+			ctx = a2a.WithSkill(ctx, to.skill)
+		}
+		activate(w.Header(), r.Header)
 		a.Server.Serve(ctx, w, r)
+	}
+}
+
+// activate says that the bridge's own extension is activated if the client asks for it, in the field of 1.0 or of 0.3.
+func activate(answer, asked http.Header) {
+	for _, field := range [...]string{"A2a-Extensions", "X-A2a-Extensions"} {
+		for extension := range strings.SplitSeq(strings.Join(asked[field], ","), ",") {
+			if strings.TrimSpace(extension) == wire.Extension {
+				answer.Set(field, wire.Extension)
+			}
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 )
 
 const (
@@ -86,6 +87,25 @@ func TestMounts(t *testing.T) {
 		}
 		if v.method == "GET" && a.Status == 200 && (a.Header.Get("Etag") == "" || a.Header.Get("Access-Control-Allow-Origin") != "*" || !strings.Contains(a.Header.Get("Vary"), "A2A-Version")) {
 			t.Errorf("%v: %v", v, a.Header)
+		}
+	}
+}
+
+// An agent says which extensions of a client's request it has activated, in the field of its version.
+func TestActivatedExtensions(t *testing.T) {
+	c := testbed.StartCaddy(t, inSite(hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"}), alone, "a2a"))
+	for said, want := range map[string]string{
+		"":                      "",
+		"https://example.com/e": "",
+		wire.Extension:          wire.Extension,
+		"https://example.com/e,\t" + wire.Extension: wire.Extension,
+		wire.Extension + "x":                        "",
+	} {
+		for _, field := range []string{"A2A-Extensions", "X-A2A-Extensions"} {
+			a := c.With(testbed.Header(field, said)).Send("POST", base(c)+"/a2a", sendEcho)
+			if got := a.Header.Values(field); a.Status != 200 || strings.Join(got, "|") != want || len(a.Header.Values("A2A-Extensions"))+len(a.Header.Values("X-A2A-Extensions")) != len(got) {
+				t.Errorf("%s: %q: %d %v", field, said, a.Status, a.Header)
+			}
 		}
 	}
 }
