@@ -79,12 +79,14 @@ func TestEvents(t *testing.T) {
 	if err := made.Begin(e); err != nil {
 		t.Fatal(err)
 	}
+	e.Version = 1
 	versions := []ledger.Entry{*e}
 	next := func(change func(t *task.Task)) {
 		own := versions[len(versions)-1]
 		if _, err := task.Change(&own, func(t *task.Task) error { change(t); return nil }); err != nil {
 			t.Fatal(err)
 		}
+		own.Version++
 		versions = append(versions, own)
 	}
 	next(func(t *task.Task) { t.AddMessage(*said("a message is no event")) })
@@ -138,6 +140,27 @@ func TestEvents(t *testing.T) {
 	}
 	if got := told(*last); !slices.EqualFunc(got, []string{"artifact ", "completed with artifact"}, strings.HasPrefix) {
 		t.Errorf("%q", got)
+	}
+}
+
+// A task that ends before a client knows of it is stored without its events: with them, a short one would not fit in a page of SQLite.
+func TestEndedAtOnce(t *testing.T) {
+	made, e := &task.Task{Context: "c", Skill: "a.b"}, &ledger.Entry{ID: "x"}
+	made.SetStatus(task.Submitted, nil, time.Now())
+	if err := made.Begin(e); err != nil {
+		t.Fatal(err)
+	}
+	now, err := task.Change(e, func(t *task.Task) error {
+		t.SetArtifact(nil)
+		t.SetStatus(task.Completed, nil, time.Now())
+		return nil
+	})
+	if err != nil || now.Event != 3 || now.News != nil || strings.Contains(string(e.Notes), "artifact") {
+		t.Fatalf("%+v, %v: %s", now, err, e.Notes)
+	}
+	e.Version = 1
+	if got, err := task.FromEntry(e, nil); err != nil || len(got.Updates(0)) != 1 || got.Updates(0)[0].Number != 3 {
+		t.Errorf("%+v, %v", got, err)
 	}
 }
 

@@ -236,7 +236,9 @@ func (t *Task) number(version int64) {
 	for i := range t.News {
 		t.News[i].Version = version
 	}
-	t.Event += uint64(len(t.News))
+	if t.Event += uint64(len(t.News)); version == 1 && t.Ended() { // no client knows of the task yet, and they are half of what a short one takes
+		t.News = nil
+	}
 }
 
 // Before is the number of the newest event before the News.
