@@ -103,7 +103,7 @@ func (p *publisher) run(ctx context.Context, screen *cli.Screen) (int, error) {
 	release()
 	for _, f := range found {
 		if f.Operation != "" {
-			f.Reason = f.Operation + " is not published: " + f.Reason
+			f.Reason = f.Operation + " is " + f.What()
 		}
 		screen.Complain("%s: %s", cmp.Or(f.Document, "skill_publish"), strings.ReplaceAll(f.Reason, "the option allow_networks", "--allow-networks"))
 	}

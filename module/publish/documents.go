@@ -134,10 +134,14 @@ func (l *documents) publish(changed, late bool, logger *zap.Logger) {
 	}
 	l.changed = false
 	c, leftOut := l.catalog()
-	for _, left := range leftOut[:min(len(leftOut), maxLines)] {
-		logger.Warn("an operation is not published", zap.String("document", left.Document), zap.String("operation", left.Operation), zap.String("reason", left.Reason))
+	out := 0
+	for i, left := range leftOut {
+		if out += map[bool]int{false: 1}[left.Published]; i < maxLines {
+			what := map[bool]string{false: "an operation is not published", true: "an operation is published, but a part of it is not known"}[left.Published]
+			logger.Warn(what, zap.String("document", left.Document), zap.String("operation", left.Operation), zap.String("reason", left.Reason))
+		}
 	}
-	logger.Info("skills are published", zap.String("namespace", l.namespace), zap.Int("skills", len(c.ordered)), zap.Int("left_out", len(leftOut)))
+	logger.Info("skills are published", zap.String("namespace", l.namespace), zap.Int("skills", len(c.ordered)), zap.Int("left_out", out))
 	if l.current.Store(c); isFirst {
 		close(l.loaded)
 	}

@@ -315,10 +315,11 @@ func TestCheck(t *testing.T) {
 		{"getPet", "memory", ""},
 		{"getPet events", "memory", "warning"},
 		{"getPet getPett", "memory", "no operation is named so"},
+		{"getPet vague", "memory", "warning"},
 		{"getPet broken", "memory", `the reference "#/none" leads nowhere`},
 		{"getPet", "sqlite /dev/null/a.db", "the database can't be used"},
 	} {
-		more := "  /events: {get: {operationId: events, responses: {'200': {description: Events., content: {text/event-stream: {}}}}}}\n  /broken: {get: {operationId: broken, responses: {'200': {$ref: '#/none'}}}}\n"
+		more := "  /events: {get: {operationId: events, responses: {'200': {description: Events., content: {text/event-stream: {}}}}}}\n  /broken: {get: {operationId: broken, parameters: [{$ref: '#/none'}], responses: {}}, put: {operationId: vague, responses: {'200': {$ref: '#/none'}}}}\n"
 		site := "http://localhost:9 {\n\tskill_publish {\n\t\topenapi " + write(t, "pets.yaml", pets+more) + " {\n\t\t\tinclude " + c.operations + "\n\t\t}\n\t\tstore " + c.store + "\n\t}\n}\n"
 		text, err := command(t, "check", "--config", write(t, "Caddyfile", site))
 		if failed := c.want != "" && c.want != "warning"; (err != nil) != failed || !strings.Contains(text, c.want) || strings.Contains(text, "failed") != failed {

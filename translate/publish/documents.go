@@ -32,6 +32,7 @@ const (
 	maxValues     = 1_000_000 // of one document; an alias counts as what it stands for
 	maxLevels     = 200
 	maxReferences = 100             // that lead to each other
+	maxMissing    = 10              // that a warning names
 	maxIssuers    = 10              // of OpenID Connect
 	issuerTime    = 5 * time.Second // to read what one says
 )
@@ -53,6 +54,8 @@ type documents struct {
 	order  []*url.URL
 	bytes  int
 	depth  int               // of references in the way to what references refer to
+	// missing are the errors of references in the schemas, answers and links of an operation, which is published without what they refer to.
+	missing []string
 	sum    [sha256.Size]byte // of all texts, in any order
 }
 
@@ -199,6 +202,16 @@ func (d *documents) follow(v any) (any, error) {
 		}
 	}
 	return nil, mistake{errors.New("references lead to each other in a circle")}
+}
+
+// part returns what a value refers to, as follow does. If that can't be found, it is nil, which stands for anything, and the error is one of those that
+// are missing.
+func (d *documents) part(v any) any {
+	found, err := d.follow(v)
+	if err != nil && len(d.missing) < maxMissing && !slices.Contains(d.missing, err.Error()) {
+		d.missing = append(d.missing, err.Error())
+	}
+	return found
 }
 
 // at returns the value to which a reference leads.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -74,6 +75,11 @@ func sound(t *testing.T, api *publish.API) {
 			t.Errorf("the entry %+v differs from the descriptor", e)
 		}
 	}
+}
+
+// notPublished returns what of an API is no skill.
+func notPublished(api *publish.API) []publish.LeftOut {
+	return slices.DeleteFunc(slices.Clone(api.LeftOut), func(l publish.LeftOut) bool { return l.Published })
 }
 
 // only returns the only skill of an API, and its descriptor.

@@ -182,9 +182,6 @@ func (t *translation) body(body map[string]any, others []document.Parameter, ope
 	operation.Body = own
 	s := schemas{docs: t.docs, omit: "readOnly", left: maxVisits}
 	properties, required := s.members(media["schema"])
-	if s.err != nil {
-		return nil, s.err
-	}
 	if root, _ := t.object(media["schema"]); root["discriminator"] != nil { // what inherits from it may have more members
 		properties = nil
 	}
@@ -233,13 +230,12 @@ func (t *translation) body(body map[string]any, others []document.Parameter, ope
 }
 
 // members returns the properties of an object, those of its parts included, and which are required. properties is nil if the schema is not one of
-// an object only.
+// an object only, or if a part of it can't be found, which may have more.
 func (s *schemas) members(v any) (properties map[string]any, required []string) {
-	found, err := s.docs.follow(v)
-	s.err = cmp.Or(s.err, err)
+	found := s.docs.part(v)
 	schema := objectIn(found)
 	object := jsonvalue.TypesNamed("object") | jsonvalue.TypesNamed("null")
-	if s.left -= 1 + len(objectIn(schema["properties"])) + len(listIn(schema["required"])); s.left < 0 || s.err != nil || schema["type"] != nil && jsonvalue.TypesOf(schema["type"])|object != object {
+	if s.left -= 1 + len(objectIn(schema["properties"])) + len(listIn(schema["required"])); s.left < 0 || found == nil || schema["type"] != nil && jsonvalue.TypesOf(schema["type"])|object != object {
 		return nil, nil
 	}
 	properties = map[string]any{}
@@ -254,9 +250,10 @@ func (s *schemas) members(v any) (properties map[string]any, required []string) 
 			}
 		}
 	}
-	for name, property := range objectIn(schema["properties"]) {
-		if !s.omitted(property) {
-			properties[name] = property
+	own := objectIn(schema["properties"])
+	for _, name := range slices.Sorted(maps.Keys(own)) { // so that what is missing has an order
+		if !s.omitted(own[name]) {
+			properties[name] = own[name]
 		}
 	}
 	for _, name := range listIn(schema["required"]) {
@@ -346,7 +343,7 @@ func (t *translation) output(o *selection, operation *Operation) (document.Outpu
 	var answer map[string]any
 	for _, status := range slices.Sorted(maps.Keys(answers)) {
 		if strings.HasPrefix(status, "2") || status == "default" {
-			answer, err = t.object(answers[status])
+			answer = objectIn(t.docs.part(answers[status]))
 			break
 		}
 	}
@@ -372,11 +369,8 @@ func (t *translation) output(o *selection, operation *Operation) (document.Outpu
 	}
 	if isJSON(mediaType) && media["schema"] != nil && !t.options.NoOutputSchema {
 		s := schemas{docs: t.docs, old: t.old, omit: "writeOnly"}
-		schema, _, err := s.root(media["schema"])
-		if err == nil {
+		if schema, _, err := s.root(media["schema"]); err == nil {
 			output.Schema = jsonvalue.Marshal(schema)
-		} else if !errors.Is(err, errTooLarge) {
-			return output, fmt.Errorf("its output: %w", err)
 		}
 	}
 	return output, nil

@@ -35,7 +35,7 @@ type schemas struct {
 	names map[uintptr]string // of those in $defs
 	same  map[string]int     // how many numbers were given to a name
 	defs  map[string]any
-	err   error // the first one of a reference
+	loose bool // what it stands for is not all known, so that it takes more values: keywords that refuse what others take are left out
 }
 
 const defs = "#/$defs/"
@@ -59,8 +59,8 @@ func (s *schemas) root(v any) (schema map[string]any, kind string, err error) {
 			break
 		}
 	}
-	if s.defs, _ = schema["$defs"].(map[string]any); s.err == nil && s.left < 0 {
-		s.err = errTooLarge
+	if s.defs, _ = schema["$defs"].(map[string]any); s.left < 0 {
+		err = errTooLarge
 	}
 	kinds := s.typesOf(schema).Names()
 	if len(kinds) == 0 {
@@ -69,7 +69,7 @@ func (s *schemas) root(v any) (schema map[string]any, kind string, err error) {
 	if schema["type"] = kinds; len(kinds) == 1 {
 		schema["type"] = kinds[0]
 	}
-	return schema, kinds[len(kinds)-1], s.err // null is the first
+	return schema, kinds[len(kinds)-1], err // null is the first
 }
 
 // whole translates a whole schema, with what it refers to in $defs.
@@ -113,14 +113,11 @@ func (s *schemas) defined(v any) map[string]any {
 	return schema
 }
 
-// target returns the schema to which a reference leads, and its identity. isRef is false for what is none.
+// target returns the schema to which a reference leads, and its identity; nil: it leads to none. isRef is false for what is none.
 func (s *schemas) target(v any) (target map[string]any, id uintptr, isRef bool) {
 	if _, isRef = objectIn(v)["$ref"].(reference); isRef {
-		found, err := s.docs.follow(v)
-		if s.err == nil {
-			s.err = err
-		}
-		target = objectIn(found)
+		target = objectIn(s.docs.part(v))
+		s.loose = s.loose || target == nil
 	}
 	return target, reflect.ValueOf(target).Pointer(), isRef
 }
@@ -128,7 +125,7 @@ func (s *schemas) target(v any) (target map[string]any, id uintptr, isRef bool) 
 // schema translates a schema. What is referred to several times is in $defs, and so is what refers to itself.
 func (s *schemas) schema(v any) any {
 	old, ok := v.(map[string]any)
-	if s.left--; s.left < 0 || s.err != nil || !ok {
+	if s.left--; s.left < 0 || !ok {
 		return v != false
 	}
 	target, id, isRef := s.target(old)
@@ -138,16 +135,18 @@ func (s *schemas) schema(v any) any {
 	if !s.inline {
 		s.uses[id]++
 	}
-	var schema map[string]any
-	if s.inline && s.uses[id] == 1 {
+	schema := map[string]any{}
+	switch {
+	case target == nil: // anything
+	case s.inline && s.uses[id] == 1:
 		schema = s.body(target)
-	} else {
+	default:
 		if s.names[id] == "" {
 			s.names[id] = s.nameOf(old)
 			s.defs[s.names[id]] = true // until it is known
 			s.defs[s.names[id]] = s.body(target)
 		}
-		schema = map[string]any{"$ref": defs + s.names[id]}
+		schema["$ref"] = defs + s.names[id]
 	}
 	beside := maps.Clone(old)
 	maps.DeleteFunc(beside, func(name string, _ any) bool { return s.old && !slices.Contains(annotations, name) })
@@ -187,8 +186,8 @@ func (s *schemas) body(old map[string]any) map[string]any {
 	if example, ok := old["example"]; ok && schema["examples"] == nil && !s.terse {
 		schema["examples"] = []any{example}
 	}
-	if old["discriminator"] != nil && schema["anyOf"] == nil && schema["oneOf"] != nil { // a member says which one is meant, so that others may match, too
-		schema["anyOf"] = schema["oneOf"]
+	if one := schema["oneOf"]; one != nil && (old["discriminator"] != nil || s.loose) { // a member says which one is meant, so that others may match, too
+		schema["anyOf"] = cmp.Or(schema["anyOf"], one)
 		delete(schema, "oneOf")
 	}
 	if schema["format"] == "byte" {
@@ -218,7 +217,11 @@ func (s *schemas) keyword(name string, v any) any {
 	_, isBool := v.(bool)
 	var kept bool
 	switch name {
-	case "additionalProperties", "contains", "contentSchema", "else", "if", "items", "not", "propertyNames", "then", "unevaluatedItems", "unevaluatedProperties":
+	case "contains", "if", "not", "unevaluatedItems", "unevaluatedProperties":
+		if !s.loose {
+			return s.schema(v)
+		}
+	case "additionalProperties", "contentSchema", "else", "items", "propertyNames", "then":
 		return s.schema(v)
 	case "allOf", "anyOf", "oneOf", "prefixItems":
 		all := make([]any, len(list))
@@ -246,6 +249,7 @@ func (s *schemas) keyword(name string, v any) any {
 		kept = isBool
 	case "pattern":
 		kept = isText && applicable(text(v))
+		s.loose = s.loose || !kept
 	case "required":
 		seen := map[string]bool{"": true}
 		v, kept = slices.DeleteFunc(slices.Clone(list), func(v any) bool {

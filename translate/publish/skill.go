@@ -27,7 +27,7 @@ type Skill struct {
 	// Inputs checks the arguments of invocations; nil if Operation is nil.
 	Inputs *inputs.Inputs
 
-	from LeftOut // without a reason
+	from LeftOut // the reason is what is missing in the document
 	// text is the descriptor, with anyBase and anyProvider if it was not written by hand.
 	text []byte
 }
@@ -135,12 +135,21 @@ func readDescriptor(path string) (*Skill, error) {
 	return s, nil
 }
 
-// A LeftOut is an operation that is included, but is no skill.
+// A LeftOut is an operation that is included, but is no skill, or a part of one that is.
 type LeftOut struct {
 	Document  string // its file, folder or URL; empty: that of the API
 	Operation string // its operationId, or its method and path; of a descriptor that was written by hand, the name of its file
 	Reason    string // for the operator; quotes no contents of referred files
-	Mistake   bool   // the options or the document name what does not exist; false: such an operation can't be a skill
+	Mistake   bool   // the options or the document name what does not exist; false: such an operation can't be a skill, or Published
+	Published bool   // the operation is a skill, without what the reason says
+}
+
+// What says whether the operation is published, and the reason.
+func (l *LeftOut) What() string {
+	if l.Published {
+		return "published, but " + l.Reason
+	}
+	return "not published: " + l.Reason
 }
 
 // A mistake is the error of [LeftOut.Mistake].
@@ -172,14 +181,14 @@ func (c *collection) add(operation string, skill *Skill, err error) {
 	}
 	if err != nil {
 		_, isMistake := errors.AsType[mistake](err)
-		c.LeftOut = append(c.LeftOut, LeftOut{c.document, operation, err.Error(), isMistake})
+		c.LeftOut = append(c.LeftOut, LeftOut{Document: c.document, Operation: operation, Reason: err.Error(), Mistake: isMistake})
 		return
 	}
-	skill.from = LeftOut{Document: c.document, Operation: operation}
+	skill.from.Document, skill.from.Operation = c.document, operation
 	c.Skills = append(c.Skills, skill)
 }
 
-// Merge returns the skills of some documents in the order of their ids, and what is no skill. Of skills with the same id, all are left out.
+// Merge returns the skills of some documents in the order of their ids, and what is left out. Of skills with the same id, all are.
 func Merge(documents []*API) (skills []*Skill, leftOut []LeftOut) {
 	operations := map[string][]string{} // by id
 	for _, d := range documents {
@@ -191,8 +200,10 @@ func Merge(documents []*API) (skills []*Skill, leftOut []LeftOut) {
 	slices.SortStableFunc(skills, func(a, b *Skill) int { return cmp.Compare(a.ID, b.ID) })
 	skills = slices.DeleteFunc(skills, func(s *Skill) bool {
 		same, left := operations[s.ID], s.from
-		if len(same) > 1 {
+		if left.Published = left.Reason != "" && len(same) == 1; len(same) > 1 {
 			left.Reason = fmt.Sprintf("%d have the id %s: %s", len(same), s.ID, strings.Join(same, ", "))
+		}
+		if left.Reason != "" {
 			leftOut = append(leftOut, left)
 		}
 		return len(same) > 1

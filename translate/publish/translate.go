@@ -39,14 +39,13 @@ func (t *translation) object(v any) (map[string]any, error) {
 // skill translates an operation.
 func (t *translation) skill(o *selection) (*Skill, error) {
 	operation := &Operation{Method: o.method, Secrets: t.secrets}
-	t.size = 0
+	t.size, t.docs.missing = 0, nil
 	title := o.method + " " + o.path
 	path, err1 := t.path(o)
 	auth, err2 := t.security(o, operation) // first: parameters do not set its headers
 	inputs, err3 := t.inputs(o, operation)
 	output, err4 := t.output(o, operation)
-	docs, err5 := t.object(o.operation["externalDocs"])
-	if err := cmp.Or(err1, err2, err3, err4, err5); err != nil {
+	if err := cmp.Or(err1, err2, err3, err4); err != nil {
 		return nil, err
 	}
 	operation.Path, operation.Query = path, (&url.URL{RawQuery: o.query}).Query().Encode()
@@ -57,7 +56,7 @@ func (t *translation) skill(o *selection) (*Skill, error) {
 		Description: lines(cmp.Or(lines(o.operation["description"]), summary, title)),
 		Provider:    t.options.Provider, Inputs: inputs, Output: output, Auth: auth, Access: t.options.Access,
 		Endpoint:         document.Endpoint{Method: http.MethodPost, TimeoutMS: t.options.TimeoutMS},
-		DocumentationURL: absolute(docs["url"]),
+		DocumentationURL: absolute(objectIn(t.docs.part(o.operation["externalDocs"]))["url"]),
 	}
 	if d.Access = cmp.Or(d.Access, document.Restricted); t.options.Access == "" && auth.Type == document.AuthNone {
 		d.Access = document.Public
@@ -68,7 +67,11 @@ func (t *translation) skill(o *selection) (*Skill, error) {
 			d.Tags = append(d.Tags, tag)
 		}
 	}
-	return newSkill(d, operation)
+	s, err := newSkill(d, operation)
+	if s.from.Reason = strings.Join(t.docs.missing, "; "); s.from.Reason != "" {
+		s.from.Reason = "anything may be in place of what can't be found: " + s.from.Reason
+	}
+	return s, err
 }
 
 // absolute returns a value if it is an absolute URL of http or https.

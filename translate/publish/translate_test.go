@@ -144,12 +144,10 @@ paths:
 func TestLeftOut(t *testing.T) {
 	for _, c := range []struct{ document, reason string }{
 		{operation(v30, "GET /a", `{parameters: [{$ref: '#/components/parameters/none'}], `+ok+`}`), `the reference "#/components/parameters/none" leads nowhere`},
-		{operation(v30, "GET /a", `{parameters: [{name: a, in: query, schema: {$ref: '#/nowhere'}}], `+ok+`}`), `its input a: the reference "#/nowhere" leads nowhere`},
-		{operation(v30, "GET /a", `{parameters: [{name: a, in: query, schema: {$ref: '#a'}}], `+ok+`}`), `its input a: the reference "#a" has no JSON Pointer`},
-		{operation(v30, "GET /a", `{responses: {"200": {content: {application/json: {schema: {$ref: other.yaml}}}}}}`), `its output: the reference "other.yaml" is no file in the folder of the document, or below it`},
-		{operation(v30, "GET /a", `{responses: {"200": {$ref: '#/components/responses/a'}}}`, `components: {responses: {a: {$ref: '#/components/responses/a'}}}`), "references lead to each other in a circle"},
-		{operation(v30, "GET /a", `{parameters: [{name: a, in: query, schema: {$ref: '#/components/schemas/A'}}], `+ok+`}`, `components: {schemas: {A: {$ref: '#/components/schemas/B'}, B: {$ref: '#/components/schemas/A'}}}`), "its input a: references lead to each other in a circle"},
-		{operation(v30, "GET /a", `{parameters: [{name: a, in: query, schema: {$ref: '#/components/schemas/A/x'}}], `+ok+`}`, `components: {schemas: {A: {$ref: '#/components/schemas/A/x'}}}`), `its input a: the reference "#/components/schemas/A/x" is no URL, or leads to itself`},
+		{operation(v30, "GET /a", `{parameters: [{$ref: '#a'}], `+ok+`}`), `the reference "#a" has no JSON Pointer`},
+		{operation(v30, "POST /a", `{requestBody: {$ref: other.yaml}, `+ok+`}`), `the reference "other.yaml" is no file in the folder of the document, or below it`},
+		{operation(v30, "GET /a", `{responses: {$ref: '#/components/responses/a'}}`, `components: {responses: {a: {$ref: '#/components/responses/a'}}}`), "references lead to each other in a circle"},
+		{operation(v30, "GET /a", `{parameters: [{$ref: '#/components/schemas/A/x'}], `+ok+`}`, `components: {schemas: {A: {$ref: '#/components/schemas/A/x'}}}`), `the reference "#/components/schemas/A/x" is no URL, or leads to itself`},
 		{operation(v30, "GET /a/{a}", `{parameters: [{name: a, in: path, schema: {type: string}}, {name: a, in: query, schema: {type: string}}], `+ok+`}`), "two of its parameters have the name a"},
 		{operation(v30, "GET /a", `{responses: {"200": {content: {text/event-stream: {}}}}}`), "it answers only with text/event-stream"},
 		{operation(v30, "GET /a?b={b}", `{`+ok+`}`), "its path is none"},
@@ -197,6 +195,62 @@ func TestLeftOut(t *testing.T) {
 	}
 	if _, err := publish.Read(t.Context(), nil, fileURL(t.TempDir(), "none.yaml"), all()); err == nil || err.Error() != "the OpenAPI document can't be read: it can't be opened: no such file or directory" {
 		t.Errorf("a document that does not exist: %v", err)
+	}
+}
+
+// TestMissingSchemas: an operation is published without what references in its schemas, answers and links do not lead to, and with the names of these. What is
+// not known refuses nothing.
+func TestMissingSchemas(t *testing.T) {
+	const any, components = `{"type":["null","boolean","number","array","object","string"]}`, `components: {schemas: {
+		A: {$ref: '#/components/schemas/B'}, B: {$ref: '#/components/schemas/A'}, S: {$ref: '#/components/schemas/S/x'}, N: {type: object, properties: {deep: {$ref: '#/none'}, name: {type: string}}}}}`
+	body := func(schema string) string {
+		return `{requestBody: {required: true, content: {application/json: {schema: ` + schema + `}}}, ` + ok + `}`
+	}
+	for _, c := range []struct{ version, operation, input, want, reason string }{
+		{v30, `{parameters: [{name: a, in: query, schema: {$ref: '#/nowhere'}}], ` + ok + `}`, "a", any, `the reference "#/nowhere" leads nowhere`},
+		{v30, `{parameters: [{name: a, in: query, required: true, schema: {$ref: '#a'}}], ` + ok + `}`, "a", any, `the reference "#a" has no JSON Pointer`},
+		{v30, `{parameters: [{name: a, in: query, schema: {$ref: '#/components/schemas/A'}}], ` + ok + `}`, "a", any, "references lead to each other in a circle"},
+		{v30, `{parameters: [{name: a, in: query, schema: {$ref: '#/components/schemas/S'}}], ` + ok + `}`, "a", any, `the reference "#/components/schemas/S/x" is no URL, or leads to itself`},
+		{v2, `{parameters: [{name: b, in: body, schema: {type: object, properties: {a: {type: object, properties: {b: {$ref: '#/definitions/B'}}}}}}], ` + ok + `}`, "a", `{"type":"object","properties":{"b":{}}}`, `the reference "#/definitions/B" leads nowhere`},
+		{
+			v30, body(`{type: object, required: [a, c], properties: {a: {$ref: '#/components/schemas/N'}, b: {type: array, items: {$ref: 'b.yaml#/x'}}, c: {$ref: '#/none', description: The c of it., maxLength: 1}}}`),
+			"a", `{"type":"object","properties":{"deep":{},"name":{"type":"string"}}}`, `the reference "#/none" leads nowhere; the reference "b.yaml#/x" is no file in the folder of the document, or below it`,
+		},
+		{v30, body(`{$ref: '#/none'}`), "body", any, `the reference "#/none" leads nowhere`},
+		{v30, body(`{type: object, allOf: [{$ref: '#/none'}, {properties: {a: {type: string}}}]}`), "body", `{"type":"object","allOf":[{},{"properties":{"a":{"type":"string"}}}]}`, `the reference "#/none" leads nowhere`},
+		{v30, strings.Replace(body(`{allOf: [{$ref: '#/none'}]}`), "application/json", "application/x-www-form-urlencoded", 1), "body", `{"type":"object"}`, `the reference "#/none" leads nowhere`},
+		{
+			v31, body(`{type: array, oneOf: [{items: {$ref: '#/none'}}, {items: {type: string}}], not: {$ref: '#/none'}, if: {$ref: '#/none'}, then: false, contains: {$ref: '#/none'}, maxContains: 1, unevaluatedItems: false}`),
+			"body", `{"type":"array","anyOf":[{"items":{}},{"items":{"type":"string"}}],"then":false,"maxContains":1}`, `the reference "#/none" leads nowhere`,
+		},
+		{v30, `{externalDocs: {$ref: '#/docs'}, responses: {"200": {$ref: '#/answer'}}}`, "", "", `the reference "#/answer" leads nowhere; the reference "#/docs" leads nowhere`},
+		{v30, `{responses: {"200": {content: {application/json: {schema: {$ref: '#/none'}}}}}}`, "", any, `the reference "#/none" leads nowhere`},
+		{v30, body(`{type: object, properties: {` + many(20, `p%d: {$ref: '#/p%[1]d'}`) + `}}`), "p0", any, `the reference "#/p0" leads nowhere; the reference "#/p1" leads nowhere; `},
+	} {
+		api := translated(t, operation(c.version, "POST /a", c.operation, components), all())
+		if len(api.Skills) != 1 || len(api.LeftOut) != 1 || !api.LeftOut[0].Published || api.LeftOut[0].Mistake || api.LeftOut[0].Operation != "POST /a" ||
+			!strings.HasPrefix(api.LeftOut[0].Reason, "anything may be in place of what can't be found: "+c.reason) || strings.Count(api.LeftOut[0].Reason, ";") > 9 {
+			t.Errorf("%s: %+v", c.operation, api)
+			continue
+		}
+		d, _ := document.ParseDescriptor(api.Skills[0].Descriptor(base, "Pets"))
+		got := d.Output.Schema
+		for _, input := range d.Inputs {
+			if input.Name == c.input {
+				got = input.Schema
+			}
+			if input.Name == "c" && (input.Description != "The c of it." || !input.Required || strings.Contains(string(input.Schema), "maxLength")) {
+				t.Errorf("%+v", input)
+			}
+		}
+		if c.want == "" && got == nil {
+			continue
+		}
+		same(t, c.operation, got, c.want)
+	}
+	colliding := "openapi: 3.0.0\ninfo: {title: a}\npaths: {/a: {get: {operationId: a-b, externalDocs: {$ref: '#/none'}}}, /b: {get: {operationId: aB}}}"
+	if api := translated(t, colliding, all()); len(api.LeftOut) != 2 || api.LeftOut[0].Published || api.LeftOut[1].Published {
+		t.Errorf("%+v", api)
 	}
 }
 

@@ -73,7 +73,7 @@ func OfPublishers(ctx context.Context) (handlers int, all []Finding) {
 		case w.Document == "":
 			f.Source, f.What = "skill_publish", w.Reason
 		case w.Operation != "":
-			f.Skill, f.What = w.Operation, "the operation is not published: "+w.Reason
+			f.Skill, f.What = w.Operation, "the operation is "+w.What()
 		}
 		if !w.Mistake {
 			f.Result = Warning
