@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -69,7 +70,7 @@ func Read(ctx context.Context, reader Reader, location *url.URL, options *Option
 	info := objectIn(root["info"])
 	t := translation{
 		docs: docs, root: root, options: options, swagger: swagger, old: swagger || strings.HasPrefix(version, "3.0"),
-		version: versionOf(text(info["version"])),
+		version: versionOf(text(info["version"])), others: map[string][]string{},
 	}
 	t.findSchemes()
 	c := collection{API: API{Title: line(info["title"])}, document: options.Document}
@@ -96,6 +97,7 @@ type selection struct {
 	name, id          string // its operationId, or its method and path; the id of its skill
 	method            string
 	path, query       string         // of the document's path, which may have a query, and a fragment that tells operations apart
+	below             int            // see Operation
 	operation, around map[string]any // around is the path item
 }
 
@@ -130,7 +132,11 @@ func (t *translation) selected(c *collection) (all []selection, err error) {
 			operation, err := t.object(item[method])
 			operationID, title := text(operation["operationId"]), strings.ToUpper(method)+" "+path
 			known[operationID], known[title] = true, true
+			own, query, _ := strings.Cut(strings.SplitN(path, "#", 2)[0], "?")
 			included, excluded := named(t.options.Include, operationID, title), named(t.options.Exclude, operationID, title)
+			if !included || excluded {
+				t.others[method] = append(t.others[method], patternOf(own))
+			}
 			if !included || excluded || reported {
 				continue
 			}
@@ -142,7 +148,6 @@ func (t *translation) selected(c *collection) (all []selection, err error) {
 				reported = fault != nil
 				continue
 			}
-			own, query, _ := strings.Cut(strings.SplitN(path, "#", 2)[0], "?")
 			id := cmp.Or(kebab(operationID), kebab(strings.ReplaceAll(title, "{", " by ")))
 			all = append(all, selection{
 				name: cmp.Or(operationID, title), id: cmp.Or(t.options.Rename[operationID], t.options.Rename[title], t.options.Namespace+"/"+id),
@@ -167,6 +172,17 @@ func (t *translation) selected(c *collection) (all []selection, err error) {
 	}
 	return all, nil
 }
+
+// patternOf returns the pattern for a path of the document; see [Operation.Others].
+func patternOf(own string) string {
+	if decoded, err := url.PathUnescape(own); err == nil {
+		own = decoded
+	}
+	return path.Clean("/" + placeholder.ReplaceAllString(literal.Replace(strings.ToLower(own)), "?*"))
+}
+
+// literal escapes what is special in patterns.
+var literal = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`)
 
 // matches reports whether a name is that of a pattern, in which * is any text.
 func matches(pattern, name string) bool {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/publish"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
@@ -489,6 +490,56 @@ func mustURL(text string) *url.URL {
 		panic(err)
 	}
 	return u
+}
+
+// S395: a value of the path does not lead to an operation that is not published: as a word of another path, in whichever case and with whichever extension, or with a slash.
+func TestS395PathsOfOtherOperations(t *testing.T) {
+	options := all()
+	options.Include, options.Exclude = []string{"getUser", "getOf", "getFile"}, []string{"getNothing"}
+	api := translated(t, `openapi: 3.0.3
+info: {title: Users, version: "1"}
+servers: [{url: "https://example.com/v1/{tenant}"}]
+paths:
+  /users/{id}: {get: {operationId: getUser, responses: {}}, delete: {responses: {}}}
+  /users/{other}: {get: {responses: {}}}
+  /users/me: {get: {responses: {}}}
+  /users/a%20b: {get: {responses: {}}}
+  "/users/[a]*": {get: {operationId: getNothing, responses: {}}}
+  /users/{id}/photos: {get: {responses: {}}}
+  /users/all: {delete: {responses: {}}}
+  /{a}/{b}: {get: {responses: {}}}
+  /orgs/{org}/{kind}: {get: {operationId: getOf, responses: {}}}
+  /orgs/{org}/members: {get: {responses: {}}}
+  /orgs/mine/{kind}: {get: {responses: {}}}
+  /files/{name}: {get: {operationId: getFile, responses: {}}}
+  "/files/{name}:run": {get: {responses: {}}}
+`, options)
+	operations := map[string]*publish.Operation{}
+	for _, skill := range api.Skills {
+		operations[skill.ID] = skill.Operation
+	}
+	send := func(id, inputs string, want bool) {
+		t.Helper()
+		r, failure := operations["example.com/"+id].Request(t.Context(), jsontext.Value(`{"tenant":"x/y",`+inputs+`}`), nil)
+		if (failure == nil) != want {
+			t.Errorf("%s: %v %v", inputs, r, failure)
+		}
+		if failure != nil && (failure.Kind != run.InvalidArguments || !strings.Contains(failure.Message, "that of an operation that is not published")) {
+			t.Errorf("%s: %v", inputs, failure)
+		}
+	}
+	for _, id := range []string{"me", "ME", "me/", "/me", "me.json", "a b", "[a]*", "1/photos", "1//Photos", `1\\photos`, "1/photos.xml"} {
+		send("get-user", `"id":"`+id+`"`, false)
+	}
+	for _, id := range []string{"1", "men", "all", "me:1", "a", "1/2", "photos", "{id}", "me%2f"} {
+		send("get-user", `"id":"`+id+`"`, true)
+	}
+	for inputs, want := range map[string]bool{`"org":"a","kind":"members"`: false, `"org":"mine","kind":"a"`: false, `"org":"members","kind":"a"`: true, `"org":"a","kind":"mine"`: true} {
+		send("get-of", inputs, want)
+	}
+	for inputs, want := range map[string]bool{`"name":"a:run"`: false, `"name":"a"`: true, `"name":"run"`: true} {
+		send("get-file", inputs, want)
+	}
 }
 
 // S377: some documents tell operations of one path apart by a query or a fragment. The query is sent, and arguments do not leave their place in it.

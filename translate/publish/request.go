@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -94,6 +95,7 @@ func (o *Operation) Request(ctx context.Context, inputs jsontext.Value, caller h
 		return nil, twice.fault(run.Ambiguous, "is given twice")
 	}
 	to, query, cookies, header := o.Path, fields{}, fields{}, http.Header{}
+	var inPath *argument
 	for i := range o.Parameters {
 		p := &o.Parameters[i]
 		a := given.take(p.Name)
@@ -110,7 +112,7 @@ func (o *Operation) Request(ctx context.Context, inputs jsontext.Value, caller h
 		switch p.In {
 		case "path":
 			to = strings.ReplaceAll(to, "{"+p.Name+"}", joined(parts, ",", p.Explode, escapeURL)) // what replaces it has no braces
-			if dotted(to) {
+			if inPath = a; dotted(to) {
 				return nil, a.fault(run.WrongSchema, "must not have . or .. as a segment: it is a part of the path")
 			}
 		case "query":
@@ -125,6 +127,9 @@ func (o *Operation) Request(ctx context.Context, inputs jsontext.Value, caller h
 		if query.size+cookies.size > maxSent {
 			return nil, a.fault(run.WrongSchema, tooLarge)
 		}
+	}
+	if inPath != nil && o.strays(to) {
+		return nil, inPath.fault(run.WrongSchema, "must not make the path that of an operation that is not published")
 	}
 	body, mediaType, failure := o.Body.encode(given)
 	if failure != nil {
@@ -216,6 +221,24 @@ func dotted(path string) bool {
 	decoded, _ := url.PathUnescape(path)
 	segments := strings.FieldsFunc(decoded, func(r rune) bool { return r == '/' || r == '\\' })
 	return slices.Contains(segments, ".") || slices.Contains(segments, "..")
+}
+
+// strays reports whether servers may take a path for that of an operation that is not published: since a value is a word of that path, in whichever case
+// and with whichever extension, or has a slash. A path that is like the template of this operation is not meant: it is not more specific.
+func (o *Operation) strays(to string) bool {
+	plain := func(to string) string {
+		segments := strings.SplitN(to, "/", o.Below+2)
+		decoded, _ := url.PathUnescape(segments[len(segments)-1])
+		return path.Clean("/" + strings.ReplaceAll(strings.ToLower(decoded), `\`, "/"))
+	}
+	own, to := plain(o.Path), plain(to)
+	return slices.ContainsFunc(o.Others, func(other string) bool {
+		is := func(to string) bool {
+			matched, _ := path.Match(other, to)
+			return matched
+		}
+		return (is(to) || is(strings.TrimSuffix(to, path.Ext(to)))) && !is(own)
+	})
 }
 
 // part is an item of an array, a member of an object, or another value alone.

@@ -23,10 +23,11 @@ type translation struct {
 	swagger   bool // Swagger 2.0
 	old       bool // before OpenAPI 3.1
 	version   string
-	size      int            // bytes of the schemas of the inputs of the operation
-	schemes   map[string]any // of security
-	noSchemes error          // why there are none
-	secrets   []string       // places of the keys of all of them
+	others    map[string][]string // by method; see Operation
+	size      int                 // bytes of the schemas of the inputs of the operation
+	schemes   map[string]any      // of security
+	noSchemes error               // why there are none
+	secrets   []string            // places of the keys of all of them
 }
 
 // object returns what a value refers to, or the value, if that is an object; nil: it is none.
@@ -49,6 +50,9 @@ func (t *translation) skill(o *selection) (*Skill, error) {
 		return nil, err
 	}
 	operation.Path, operation.Query = path, (&url.URL{RawQuery: o.query}).Query().Encode()
+	if operation.Below = o.below; strings.Contains(path, "{") {
+		operation.Others = t.others[strings.ToLower(o.method)]
+	}
 	summary := line(o.operation["summary"])
 	d := &document.Descriptor{
 		Protocol: document.ProtocolVersion{Version: document.ConsumerVersion}, ID: o.id, Version: t.version, CapabilityType: document.API,
@@ -109,7 +113,8 @@ func (t *translation) path(o *selection) (string, error) {
 		return "", errors.New("its path is none, or the URL of its server: a path begins with /, and a query in it has no parameters")
 	}
 	var path []string
-	o.path = strings.NewReplacer("%7B", "{", "%7D", "}").Replace(strings.TrimSuffix(u.EscapedPath(), "/")) + o.path
+	before := strings.NewReplacer("%7B", "{", "%7D", "}").Replace(strings.TrimSuffix(u.EscapedPath(), "/"))
+	o.path, o.below = before+o.path, strings.Count(before, "/")
 	for i, part := range strings.Split(strings.ReplaceAll(o.path, "}", "{"), "{") {
 		if i%2 == 1 { // a placeholder
 			path = append(path, "{"+part+"}")
