@@ -30,7 +30,7 @@ func (b *Body) encode(given arguments) (body []byte, mediaType string, failure *
 	if b == nil {
 		return nil, "", nil
 	}
-	isForm, isMultipart := strings.HasPrefix(b.MediaType, "application/x-www-form-urlencoded"), strings.HasPrefix(b.MediaType, "multipart/")
+	isForm, isMultipart := formOf(b.MediaType) == formBody, formOf(b.MediaType) == multipartBody
 	var members []field
 	if b.Whole == "" {
 		if members, failure = b.given(given); failure != nil || members == nil && !b.Required {

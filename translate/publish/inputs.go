@@ -60,8 +60,8 @@ func (t *translation) inputs(o *selection, operation *Operation) ([]document.Par
 		if !slices.Contains([]string{"simple", "form", "deepObject"}, own.Style) && (in != "query" || separators[own.Style] == "") {
 			return nil, fmt.Errorf("its parameter %s has the style %s, which is not sent", line(name), line(own.Style))
 		}
-		if _, media := choose(p["content"]); !hasSchema && media != nil {
-			schema, own.JSON = media["schema"], true
+		if mediaType, media := choose(p["content"]); !hasSchema && media != nil {
+			schema, own.JSON = media["schema"], isJSON(mediaType)
 		}
 		input, err := t.input(name, in == "path" || p["required"] == true, p["description"], schema)
 		if slices.ContainsFunc(all, named(name)) {
@@ -176,7 +176,7 @@ func (t *translation) body(body map[string]any, others []document.Parameter, ope
 	}
 	form := formOf(mediaType)
 	if strings.Contains(mediaType, "*") {
-		mediaType = map[bool]string{true: "application/json", false: "application/octet-stream"}[form == otherJSON]
+		mediaType = cmp.Or(map[int]string{otherJSON: "application/json", textBody: "text/plain"}[form], "application/octet-stream")
 	}
 	own := &Body{MediaType: mediaType, Required: body["required"] == true}
 	operation.Body = own

@@ -25,8 +25,8 @@ func TestInputs(t *testing.T) {
 		{
 			"styles", operation(v30, "GET /pets", `{parameters: [
 				{name: a, in: query, style: deepObject, explode: true, schema: {type: object}}, {name: b, in: query, explode: false, schema: {type: array, items: {type: string}}},
-				{name: d, in: query, content: {application/json: {schema: {type: object}}}}], `+ok+`}`),
-			"", `[["a","query","deepObject",true],["b","query","form",false],["d","query","form",true,"JSON"]]`, "",
+				{name: d, in: query, content: {application/json: {schema: {type: object}}}}, {name: e, in: header, content: {text/plain: {schema: {type: string}}}}], `+ok+`}`),
+			"", `[["a","query","deepObject",true],["b","query","form",false],["d","query","form",true,"JSON"],["e","header","simple",false]]`, "",
 		},
 		{
 			"headers that are no inputs", operation(v30, "GET /pets", `{parameters: [
@@ -137,6 +137,11 @@ paths: {/pets: {parameters: [{name: X-Trace, in: header, schema: {type: string}}
 		},
 		{
 			"a text", operation(v30, "POST /pets", `{requestBody: {content: {text/plain: {schema: {type: string}}}}, `+ok+`}`),
+			`[{"name":"body","type":"string","description":"The body.","required":false,"schema":{"type":"string","contentMediaType":"text/plain"}}]`, "",
+			`{"MediaType":"text/plain","Whole":"body","Base64":false,"Required":false,"Members":[]}`,
+		},
+		{
+			"any text", operation(v30, "POST /pets", `{requestBody: {content: {text/*: {schema: {type: string}}}}, `+ok+`}`),
 			`[{"name":"body","type":"string","description":"The body.","required":false,"schema":{"type":"string","contentMediaType":"text/plain"}}]`, "",
 			`{"MediaType":"text/plain","Whole":"body","Base64":false,"Required":false,"Members":[]}`,
 		},

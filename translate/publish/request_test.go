@@ -277,6 +277,7 @@ func TestBodies(t *testing.T) {
 		{publish.Body{MediaType: "application/json", Whole: "body"}, `{}`, ``, ""},
 		{publish.Body{MediaType: form, Members: members}, `{"b":["a b","&=+ä"],"a":{"k": 1},"c":{"k":{"l":[1]}}}`, `b=a+b&b=%26%3D%2B%C3%A4&a=%7B%22k%22%3A1%7D&c%5Bk%5D%5Bl%5D%5B%5D=1`, form},
 		{publish.Body{MediaType: form, Members: plain, Required: true}, `{}`, ``, form},
+		{publish.Body{MediaType: "Application/X-WWW-Form-Urlencoded", Members: plain}, `{"b":1}`, `b=1`, "Application/X-WWW-Form-Urlencoded"},
 		{publish.Body{MediaType: form, Members: []publish.Member{{Name: "b", Style: "form"}, {Name: "c", Style: "pipeDelimited"}}}, `{"b":["a,b","c"],"c":[1,2]}`, `b=a%2Cb,c&c=1%7C2`, form},
 		{publish.Body{MediaType: form, Whole: "body"}, `{"body":{"a":1,"b":[2,3]}}`, `a=1&b=2&b=3`, form},
 		{publish.Body{MediaType: "text/plain", Whole: "body"}, `{"body":"line\nä"}`, "line\nä", "text/plain"},

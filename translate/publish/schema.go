@@ -40,8 +40,8 @@ type schemas struct {
 
 const defs = "#/$defs/"
 
-// annotations are the keywords that change nothing but texts.
-var annotations = []string{"title", "description", "nullable", "deprecated", "default", "examples"}
+// annotations are the keywords that have an effect beside a reference in old dialects, too.
+var annotations = []string{"title", "description", "nullable", "x-nullable", "deprecated", "default", "examples"}
 
 // root translates a whole schema, which then names its types. kind is one of them.
 func (s *schemas) root(v any) (schema map[string]any, kind string, err error) {
@@ -189,6 +189,9 @@ func (s *schemas) body(old map[string]any) map[string]any {
 	if one := schema["oneOf"]; one != nil && (old["discriminator"] != nil || s.loose) { // a member says which one is meant, so that others may match, too
 		schema["anyOf"] = cmp.Or(schema["anyOf"], one)
 		delete(schema, "oneOf")
+	}
+	if old["x-nullable"] == true { // of Swagger 2.0
+		schema["nullable"] = true
 	}
 	if schema["format"] == "byte" {
 		schema["contentEncoding"] = "base64"
