@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"mime"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -336,26 +337,36 @@ func content(mediaTypes []any, schema any) map[string]any {
 	return all
 }
 
-// output returns the output of an operation: that of the first answer that is a success.
+// output returns the output of an operation: that of the first answer that is a success. Its schema takes what the others have, too.
 func (t *translation) output(o *selection, operation *Operation) (document.Output, error) {
 	output := document.Output{ContentType: "application/json"}
 	answers, err := t.object(o.operation["responses"])
-	var answer map[string]any
+	var all map[string]any // the content of the first one
+	var bodies []any       // the schemas of all; nil: it is not known
 	for _, status := range slices.Sorted(maps.Keys(answers)) {
-		if strings.HasPrefix(status, "2") || status == "default" {
-			answer = objectIn(t.docs.part(answers[status]))
-			break
+		if !strings.HasPrefix(status, "2") && (status != "default" || bodies != nil) {
+			continue
 		}
-	}
-	output.Description = lines(answer["description"])
-	all := objectIn(answer["content"])
-	if t.swagger && answer["schema"] != nil {
-		all = content(t.mediaTypes(o, "produces"), answer["schema"])
+		answer := objectIn(t.docs.part(answers[status]))
+		own := objectIn(answer["content"])
+		if t.swagger && answer["schema"] != nil {
+			own = content(t.mediaTypes(o, "produces"), answer["schema"])
+		}
+		var body any
+		if mediaType, media := choose(own); len(own) == 0 {
+			body = map[string]any{"type": "null"}
+		} else if isJSON(mediaType) {
+			body = media["schema"]
+		}
+		if bodies == nil {
+			output.Description, all = lines(answer["description"]), own
+		}
+		bodies = append(bodies, body)
 	}
 	if err != nil || len(all) == 0 {
 		return output, err
 	}
-	mediaType, media := choose(all)
+	mediaType, _ := choose(all)
 	if len(all) == 1 && strings.HasPrefix(mediaType, "text/event-stream") {
 		return output, errors.New("it answers only with text/event-stream")
 	}
@@ -367,9 +378,12 @@ func (t *translation) output(o *selection, operation *Operation) (document.Outpu
 	if essence, _, err := mime.ParseMediaType(mediaType); !isJSON(mediaType) && err == nil && !strings.Contains(essence, "*") {
 		output.ContentType = essence
 	}
-	if isJSON(mediaType) && media["schema"] != nil && !t.options.NoOutputSchema {
-		s := schemas{docs: t.docs, old: t.old, omit: "writeOnly"}
-		if schema, _, err := s.root(media["schema"]); err == nil {
+	if bodies = slices.CompactFunc(bodies, reflect.DeepEqual); !slices.Contains(bodies, nil) && !t.options.NoOutputSchema {
+		of, s := bodies[0], schemas{docs: t.docs, old: t.old, omit: "writeOnly"}
+		if len(bodies) > 1 {
+			of = map[string]any{"anyOf": bodies}
+		}
+		if schema, _, err := s.root(of); err == nil {
 			output.Schema = jsonvalue.Marshal(schema)
 		}
 	}

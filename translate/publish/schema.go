@@ -35,7 +35,8 @@ type schemas struct {
 	names map[uintptr]string // of those in $defs
 	same  map[string]int     // how many numbers were given to a name
 	defs  map[string]any
-	loose bool // what it stands for is not all known, so that it takes more values: keywords that refuse what others take are left out
+	gone  map[string]bool // properties that are left out somewhere: schemas beside that may require them
+	loose bool            // what it stands for is not all known, so that it takes more values: keywords that refuse what others take are left out
 }
 
 const defs = "#/$defs/"
@@ -45,6 +46,7 @@ var annotations = []string{"title", "description", "nullable", "x-nullable", "de
 
 // root translates a whole schema, which then names its types. kind is one of them.
 func (s *schemas) root(v any) (schema map[string]any, kind string, err error) {
+	s.gone = map[string]bool{}
 	for _, s.terse = range []bool{false, true} { // those of pods in Kubernetes fit only without texts
 		s.left, s.uses, s.inline = maxVisits, map[uintptr]int{}, false
 		s.whole(v) // counts the uses
@@ -197,13 +199,16 @@ func (s *schemas) body(old map[string]any) map[string]any {
 		schema["contentEncoding"] = "base64"
 	}
 	properties := objectIn(old["properties"])
-	required := slices.DeleteFunc(listIn(schema["required"]), func(name any) bool { return s.omitted(properties[text(name)]) })
+	required := slices.DeleteFunc(listIn(schema["required"]), func(name any) bool {
+		own, isOwn := properties[text(name)]
+		return s.omitted(own) || !isOwn && s.gone[text(name)]
+	})
 	if schema["required"] = required; len(required) == 0 {
 		delete(schema, "required")
 	}
-	if s.omit == "writeOnly" && schema["additionalProperties"] == false { // of an output, which may have more than the document says
-		delete(schema, "additionalProperties")
-	}
+	maps.DeleteFunc(schema, func(name string, v any) bool { // an output may have more than the document says
+		return s.omit == "writeOnly" && v == false && (name == "additionalProperties" || name == "unevaluatedProperties")
+	})
 	return schema
 }
 
@@ -235,7 +240,9 @@ func (s *schemas) keyword(name string, v any) any {
 	case "dependentSchemas", "patternProperties", "properties":
 		all := make(map[string]any, len(object))
 		for _, member := range slices.Sorted(maps.Keys(object)) {
-			if !s.omitted(object[member]) && (name != "patternProperties" || applicable(member)) {
+			if s.omitted(object[member]) {
+				s.gone[member] = true
+			} else if name != "patternProperties" || applicable(member) {
 				all[member] = s.schema(object[member])
 			}
 		}

@@ -334,7 +334,7 @@ func TestLargeSchema(t *testing.T) {
 // TestOutput: the output is the first answer that is a success.
 func TestOutput(t *testing.T) {
 	answer := func(content string) string {
-		return `{responses: {"400": {description: Bad}, "200": {description: A pet., content: ` + content + `}, "201": {description: Other}}}`
+		return `{responses: {"400": {description: Bad}, "200": {description: A pet., content: ` + content + `}, "301": {description: Other}}}`
 	}
 	for _, c := range []struct {
 		version, operation, want string
@@ -345,6 +345,21 @@ func TestOutput(t *testing.T) {
 			`{"content_type":"application/json","description":"A pet.","schema":{"type":"object","required":["a"],"properties":{"a":{"type":"string"},"c":{"type":"string"}}}}`,
 			[]string{"application/json"},
 		},
+		{
+			v31, answer(`{application/json: {schema: {allOf: [{type: object, properties: {a: {type: string, writeOnly: true}}}, {required: [a, b]}], unevaluatedProperties: false}}}`),
+			`{"content_type":"application/json","description":"A pet.","schema":{"type":"object","allOf":[{"type":"object","properties":{}},{"required":["b"]}]}}`,
+			[]string{"application/json"},
+		},
+		{
+			v30, `{responses: {"200": {description: All, content: {application/json: {schema: {type: array}}}}, "201": {content: {application/json: {schema: {type: array}}}}, "202": {content: {application/json: {schema: {type: object}}}}, "204": {description: None}, default: {description: Bad}}}`,
+			`{"content_type":"application/json","description":"All","schema":{"type":["null","array","object"],"anyOf":[{"type":"array"},{"type":"object"},{"type":"null"}]}}`,
+			[]string{"application/json"},
+		},
+		{
+			v30, `{responses: {"200": {description: All, content: {application/json: {schema: {type: array}}}}, "206": {content: {text/csv: {}}}}}`,
+			`{"content_type":"application/json","description":"All"}`, []string{"application/json"},
+		},
+		{v30, `{responses: {"200": {description: All}, "201": {content: {application/json: {schema: {type: array}}}}}}`, `{"content_type":"application/json","description":"All"}`, nil},
 		{v30, answer(`{text/plain: {schema: {type: string}}}`), `{"content_type":"text/plain","description":"A pet."}`, []string{"text/plain"}},
 		{v30, answer(`{image/png: {}, image/jpeg: {}}`), `{"content_type":"image/jpeg","description":"A pet."}`, []string{"image/jpeg", "image/png"}},
 		{v30, answer(`{text/html: {}, application/vnd.a+json: {}, application/json: {}, text/event-stream: {}}`), `{"content_type":"application/json","description":"A pet."}`, []string{"application/json", "application/vnd.a+json"}},
