@@ -337,6 +337,30 @@ func TestOwners(t *testing.T) {
 	}
 }
 
+// A run is read by its owner, with the credential that went with it, also when its operation is not published any more.
+func TestRunOfFormerOperation(t *testing.T) {
+	a := startAPI(t)
+	p := start(t, a, a.site(t, "async_after 100ms"))
+	slow := make(chan struct{})
+	a.On(func(w http.ResponseWriter, _ *http.Request) { <-slow; w.WriteHeader(http.StatusNoContent) })
+	kept := p.invoke("add-pet", `{"name":"Rex"}`, "X-Pets-Key", "mine")
+	if err := p.Reload(strings.Replace(p.text, " addPet ", " ", 1)); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.invoke("add-pet", `{"name":"Rex"}`, "X-Pets-Key", "mine"); got.Status != http.StatusNotFound {
+		t.Errorf("%v", got)
+	}
+	if got := p.get(kept.Run.StatusURL, "X-Pets-Key", "mine"); got.Run.Status != "running" {
+		t.Errorf("%v", got)
+	}
+	close(slow)
+	for key, want := range map[string]string{"mine": "completed", "other": "", "": ""} {
+		if got := p.await(kept, "X-Pets-Key", key); got.Run.Status != want || (want == "") != (got.Status == http.StatusNotFound) {
+			t.Errorf("%s: %v", key, got)
+		}
+	}
+}
+
 // Private skills are shown to callers only.
 func TestPrivate(t *testing.T) {
 	a := startAPI(t)

@@ -8,13 +8,13 @@ import (
 	"crypto/subtle"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/zap"
 
@@ -83,19 +83,28 @@ func ownerOf(caller, secret string) ledger.Owner {
 
 // newEntry returns the entry of the execution. Its execution id begins with a prefix.
 func (x *execution) newEntry(prefix string) *ledger.Entry {
-	secret := prefix + rand.Text()
-	noted := fmt.Appendf(nil, "%s %d", x.credential(x.skill.Operation, secret), x.began.UnixMilli())
+	secret, o := prefix+rand.Text(), x.skill.Operation
+	n := notes{Credential: x.credential(o, secret), Began: x.began.UTC().Truncate(time.Millisecond), Of: publish.Operation{Credentials: o.Credentials, Basic: o.Basic}}
+	if slices.Contains(o.Credentials, "Cookie") {
+		n.Of.Secrets = o.Secrets
+	}
+	noted, _ := json.Marshal(&n, json.OmitZeroStructFields(true)) // it has texts only
 	return &ledger.Entry{
 		Owner: ownerOf(x.caller, secret), Front: Front, Skill: x.skill.ID, Asked: x.skill.ID, Notes: noted, Single: true,
 		Ref: run.Ref{Source: x.catalog.namespace, SkillID: x.skill.ID, ExecutionID: secret}, Changed: x.began,
 	}
 }
 
-// noted returns what an entry notes: a digest of the credential of its invocation, and when that began.
-func noted(e *ledger.Entry) (credential string, began time.Time) {
-	var ms int64
-	_, _ = fmt.Sscanf(string(e.Notes), "%s %d", &credential, &ms)
-	return credential, time.UnixMilli(ms).UTC()
+// notes are what an entry says of its invocation.
+type notes struct {
+	Credential string            // a digest
+	Of         publish.Operation // as far as it says which headers are its credential: it may be published no longer
+	Began      time.Time
+}
+
+func noted(e *ledger.Entry) (n notes) {
+	_ = json.Unmarshal(e.Notes, &n) // it has been written here
+	return n
 }
 
 // mayKeep reports whether one more run of the source may be kept.
@@ -205,11 +214,10 @@ func (q *request) serveRun(c *catalog, id string) {
 
 // owns reports whether the caller began a run, of which the request knows the secret: it has the credential that went with the invocation.
 func (q *request) owns(c *catalog, e *ledger.Entry, secret string) bool {
-	s := c.skills[e.Skill]
-	credential, _ := noted(e)
-	return s != nil && s.Operation != nil && e.Ref.Source == c.namespace && e.Owner == ownerOf(q.caller, secret) &&
+	n := noted(e)
+	return e.Ref.Source == c.namespace && e.Owner == ownerOf(q.caller, secret) &&
 		subtle.ConstantTimeCompare([]byte(e.Ref.ExecutionID), []byte(secret)) == 1 &&
-		subtle.ConstantTimeCompare([]byte(credential), []byte(q.credential(s.Operation, secret))) == 1
+		subtle.ConstantTimeCompare([]byte(n.Credential), []byte(q.credential(&n.Of, secret))) == 1
 }
 
 // serveKept answers with a kept run, with a status if it goes on.
@@ -254,8 +262,7 @@ type timestamps struct {
 
 // state returns the response about a run.
 func (q *request) state(e *ledger.Entry, o run.Run) *response {
-	_, began := noted(e)
-	r := &response{ExecutionID: idOf(e), Status: statusOf(&o), SkillID: e.Skill, Timestamps: timestamps{Created: began, Updated: e.Changed.UTC()}}
+	r := &response{ExecutionID: idOf(e), Status: statusOf(&o), SkillID: e.Skill, Timestamps: timestamps{Created: noted(e).Began, Updated: e.Changed.UTC()}}
 	if base, ok := q.base(); ok {
 		r.StatusURL = base + "/runs/" + r.ExecutionID
 	}
