@@ -21,28 +21,22 @@ type catalog struct {
 	provider  document.Provider
 	skills    map[string]*publish.Skill // by id
 	ordered   []*publish.Skill          // by id
+	partial   bool                      // a document was not read yet
 
-	last atomic.Pointer[encoded] // that was asked for
+	last [2][5]atomic.Pointer[encoded] // that were asked for, without and with private skills, by kind
 }
 
 // encoded is an index that was encoded: that of a large API takes milliseconds.
 type encoded struct {
-	of      asked
+	base    string
 	text    []byte
 	private bool
 }
 
-// asked is what decides what an index has.
-type asked struct {
-	base        string
-	kind        document.CapabilityType
-	withPrivate bool
-}
-
 // index returns the index of the skills of a kind (empty: of all), which are served below base, and whether it has private ones.
 func (c *catalog) index(base string, kind document.CapabilityType, withPrivate bool) (text []byte, private bool) {
-	of := asked{base, kind, withPrivate}
-	if last := c.last.Load(); last != nil && last.of == of {
+	slot := &c.last[map[bool]int{true: 1}[withPrivate]][1+slices.Index(document.CapabilityTypes, kind)]
+	if last := slot.Load(); last != nil && last.base == base {
 		return last.text, last.private
 	}
 	index := document.Index{Protocol: document.ProtocolVersion{Version: document.ConsumerVersion}, Provider: c.provider, Skills: []document.IndexEntry{}}
@@ -53,7 +47,7 @@ func (c *catalog) index(base string, kind document.CapabilityType, withPrivate b
 		}
 	}
 	text, _ = json.Marshal(&index, jsonOptions) // it was read from JSON
-	c.last.Store(&encoded{of, text, private})
+	slot.Store(&encoded{base, text, private})
 	return text, private
 }
 
@@ -66,19 +60,19 @@ func (q *request) serveIndex(c *catalog) {
 	}
 	if base, ok := q.documents(); ok {
 		text, private := c.index(base, kind, q.caller != "")
-		q.serveDocument(text, private)
+		q.serveDocument(text, private, c.partial)
 	}
 }
 
 // serveDescriptor answers a request for a descriptor.
 func (q *request) serveDescriptor(c *catalog, s *publish.Skill) {
 	if base, ok := q.documents(); ok {
-		q.serveDocument(s.Descriptor(base, c.provider.Name), s.Access == document.Private)
+		q.serveDocument(s.Descriptor(base, c.provider.Name), s.Access == document.Private, false)
 	}
 }
 
-// serveDocument writes a document, or that the client has it already. Nothing keeps a private one.
-func (q *request) serveDocument(text []byte, private bool) {
+// serveDocument writes a document, or that the client has it already. Nothing keeps a private one, and one that is partial is fresh until the documents are looked at again.
+func (q *request) serveDocument(text []byte, private, partial bool) {
 	memory := q.memory()
 	defer memory.Set(0)
 	if !memory.Set(int64(len(text))) {
@@ -89,7 +83,7 @@ func (q *request) serveDocument(text []byte, private bool) {
 	header := q.w.Header()
 	header.Set("Content-Type", "application/json")
 	header.Set("ETag", `"`+base64.RawURLEncoding.EncodeToString(sum[:16])+`"`)
-	header.Set("Cache-Control", "max-age=60")
+	header.Set("Cache-Control", map[bool]string{true: "max-age=5", false: "max-age=60"}[partial])
 	if private {
 		header.Set("Cache-Control", "no-store")
 	}

@@ -221,6 +221,8 @@ func (l *documents) catalog() (*catalog, []publish.LeftOut) {
 	for _, s := range l.sources {
 		if last := s.last.Load(); last != nil {
 			c.provider.Name, read = cmp.Or(c.provider.Name, last.Title), append(read, last)
+		} else {
+			c.partial = true
 		}
 	}
 	c.provider.Name = cmp.Or(c.provider.Name, l.namespace)

@@ -111,8 +111,13 @@ func TestOnlyDocumentIsAwaited(t *testing.T) {
 	}
 	l.sources[0].last.Store(new(publish.API))
 	l.publish(true, false, zap.NewNop())
-	if l.current.Load() == nil {
+	if c := l.current.Load(); c == nil || !c.partial {
 		t.Error("what was read is not published, though the others are late")
+	}
+	l.sources[1].last.Store(new(publish.API))
+	l.publish(true, false, zap.NewNop())
+	if l.current.Load().partial {
+		t.Error("all documents were read")
 	}
 	l = (&Handler{OpenAPI: []Document{{Location: "a.yaml"}, {Location: "b.yaml"}}}).newDocuments("pets")
 	l.sources[0].last.Store(new(publish.API))
@@ -134,6 +139,8 @@ func TestIndexIsEncodedOnce(t *testing.T) {
 	want := func(base string, kind document.CapabilityType, withPrivate bool, has ...string) {
 		t.Helper()
 		text, private := c.index(base, kind, withPrivate)
+		_, _ = c.index(base, document.Plugin, withPrivate)
+		_, _ = c.index(base, kind, !withPrivate)
 		again, _ := c.index(base, kind, withPrivate)
 		if &text[0] != &again[0] {
 			t.Error("it was encoded again")

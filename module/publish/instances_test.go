@@ -182,7 +182,7 @@ func TestS371DocumentThatIsNotAnswered(t *testing.T) {
 	file, _, _ = strings.Cut(file, " ")
 	p, _ := startProcess(t, a, site)
 	began := time.Now()
-	if got := p.get("/.well-known/skill-sharing"); strings.Count(got.Body, "descriptor_url") != 4 || time.Since(began) > 20*time.Second {
+	if got := p.get("/.well-known/skill-sharing"); strings.Count(got.Body, "descriptor_url") != 4 || got.Header.Get("Cache-Control") != "max-age=5" || time.Since(began) > 20*time.Second {
 		t.Errorf("after %s: %v", time.Since(began), got)
 	}
 	if err := os.WriteFile(file, []byte(strings.Replace(pets, "summary: Get a pet", "summary: Changed", 1)), 0o600); err != nil {
