@@ -191,6 +191,23 @@ func TestR235LargeRequests(t *testing.T) {
 	testbed.Eventually(t, time.Minute, func() bool { return a.Count() == before+1 }, "another caller has memory")
 }
 
+// A client that does not send the rest of a request that is too large is answered, and disconnected.
+func TestRestOfLargeRequest(t *testing.T) {
+	a := startAPI(t)
+	p := start(t, a, a.site(t, ""))
+	host := strings.TrimPrefix(p.base, "http://")
+	c, err := net.Dial("tcp", host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(20 * time.Second)) // less than the publisher waits for a request
+	_, _ = fmt.Fprintf(c, "POST /skill-sharing/127.0.0.1/get-pet HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", host, 1<<20+100, strings.Repeat(" ", 1<<20+50))
+	if got, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil || got.StatusCode != http.StatusRequestEntityTooLarge || !got.Close { //nolint:bodyclose // the connection is closed
+		t.Errorf("%v %v", got, err)
+	}
+}
+
 // S254: a private skill can't be told from one that does not exist.
 func TestS254PrivateSkills(t *testing.T) {
 	a := startAPI(t)

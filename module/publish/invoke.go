@@ -236,13 +236,14 @@ func (q *request) read(s *publish.Skill) *invocation {
 	}
 	text, end := q.body()
 	body, err := io.ReadAll(text)
-	end()
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		q.w.Header().Set("Connection", "close") // so that the rest is not awaited
 		return invalid(http.StatusRequestEntityTooLarge, "The request is larger than 1 MiB", nil)
 	}
 	if err != nil {
 		return invalid(http.StatusBadRequest, "The request is incomplete", nil)
 	}
+	end() // not before: the server reads what is left
 	if newer := document.CheckVersion(body); newer != nil {
 		q.fail(http.StatusUnprocessableEntity, document.VersionIncompatible, "The protocol version of the request is too new; the publisher speaks "+document.ConsumerVersion, map[string]any{
 			"consumer_version": newer.Violations[0].Actual, "descriptor_version": document.ConsumerVersion, "supported_major": document.ConsumerMajor,
