@@ -52,7 +52,7 @@ const maxTime = time.Minute
 func Read(ctx context.Context, reader Reader, location *url.URL, options *Options) (*API, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxTime)
 	defer cancel()
-	docs := &documents{ctx: ctx, reader: reader, read: map[string]read{}, known: map[reference]read{}, about: map[string]map[string]any{}}
+	docs := &documents{ctx: ctx, reader: reader, read: map[string]read{}, known: map[reference]read{}, anchor: map[string]any{}, about: map[string]map[string]any{}}
 	value, err := docs.open(location)
 	if docs.folder != nil {
 		defer docs.folder.Close()

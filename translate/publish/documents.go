@@ -51,12 +51,13 @@ type documents struct {
 	read   map[string]read
 	known  map[reference]read        // to what references lead
 	about  map[string]map[string]any // see issuer
+	anchor map[string]any            // what has an $anchor, by its URL
 	order  []*url.URL
 	bytes  int
-	depth  int               // of references in the way to what references refer to
+	depth  int // of references in the way to what references refer to
 	// missing are the errors of references in the schemas, answers and links of an operation, which is published without what they refer to.
 	missing []string
-	sum    [sha256.Size]byte // of all texts, in any order
+	sum     [sha256.Size]byte // of all texts, in any order
 }
 
 // read is a document that was read, or a part of one.
@@ -118,6 +119,9 @@ func (d *documents) document(u *url.URL) (any, error) {
 		object, _ := in.(map[string]any)
 		if text, ok := object["$ref"].(string); ok {
 			object["$ref"] = reference{u, text}
+		}
+		if name, ok := object["$anchor"].(string); ok {
+			d.anchor[u.String()+"#"+name] = in
 		}
 	}
 	d.read[u.String()] = read{value, err}
@@ -234,12 +238,16 @@ func (d *documents) lookup(r reference) (v any, err error) {
 	if err != nil || d.depth > maxReferences {
 		return nil, errors.New("is no URL, or leads to itself")
 	}
-	pointer, isPointer := strings.CutPrefix(u.Fragment, "/")
-	if !isPointer && u.Fragment != "" {
-		return nil, errors.New("has no JSON Pointer")
-	}
+	name := u.Fragment
+	pointer, isPointer := strings.CutPrefix(name, "/")
 	u.Fragment, u.RawFragment = "", ""
-	if v, err = d.document(u); err != nil || !isPointer {
+	if v, err = d.document(u); err != nil || name == "" {
+		return v, err
+	}
+	if !isPointer {
+		if v = d.anchor[u.String()+"#"+name]; v == nil {
+			err = errors.New("has no JSON Pointer, nor the name of an $anchor")
+		}
 		return v, err
 	}
 	for token := range strings.SplitSeq(pointer, "/") {

@@ -269,7 +269,7 @@ func many(n int, format string) string {
 func TestSchemas(t *testing.T) {
 	const components = `components: {schemas: {
 		Tree: {type: object, properties: {children: {type: array, items: {$ref: '#/components/schemas/Tree'}}}},
-		Name: {type: string, maxLength: 10, description: A name.}, Odd name~1: {type: integer}}, A: {X: {type: string}}, B: {X: {type: integer}}, C: {X: {type: boolean}}}`
+		Name: {type: string, maxLength: 10, description: A name.}, Odd name~1: {type: integer, $anchor: odd}}, A: {X: {type: string}}, B: {X: {type: integer}}, C: {X: {type: boolean}}}`
 	for _, c := range []struct{ version, schema, want string }{
 		{v30, `{type: string, nullable: true}`, `{"type":["null","string"]}`},
 		{v30, `{type: string, x-nullable: true}`, `{"type":["null","string"]}`},
@@ -286,6 +286,7 @@ func TestSchemas(t *testing.T) {
 		{v31, `{$ref: '#/components/schemas/Name', maxLength: 3}`, `{"type":"string","allOf":[{"type":"string","maxLength":10,"description":"A name."},{"maxLength":3}]}`},
 		{v30, `{$ref: '#/components/schemas/Tree'}`, `{"type":"object","$ref":"#/$defs/Tree","$defs":{"Tree":{"type":"object","properties":{"children":{"type":"array","items":{"$ref":"#/$defs/Tree"}}}}}}`},
 		{v30, `{type: array, items: {$ref: '#/components/schemas/Odd name~01'}}`, `{"type":"array","items":{"type":"integer"}}`},
+		{v31, `{type: array, items: {$ref: '#odd'}}`, `{"type":"array","items":{"type":"integer"}}`},
 		{
 			v30, `{type: object, properties: {a: {$ref: '#/components/schemas/Name'}, b: {$ref: '#/components/schemas/Name'}}}`,
 			`{"type":"object","properties":{"a":{"$ref":"#/$defs/Name"},"b":{"$ref":"#/$defs/Name"}},"$defs":{"Name":{"type":"string","maxLength":10,"description":"A name."}}}`,
