@@ -116,7 +116,8 @@ func encodeMultipart(fields []field) (body []byte, mediaType string, failure *ru
 	form := multipart.NewWriter(&b) // writing to memory does not fail
 	for _, f := range fields {
 		items := slices.Values([]jsontext.Value{f.value})
-		if f.value.Kind() == '[' {
+		isOne := f.Style != "" && !f.Explode && !f.File // an array is one field, as in Swagger 2.0
+		if f.value.Kind() == '[' && !isOne {
 			items = jsonrpc.Items(f.value)
 		}
 		for item := range items {
@@ -131,6 +132,9 @@ func encodeMultipart(fields []field) (body []byte, mediaType string, failure *ru
 				}
 				mediaType = cmp.Or(mediaType, http.DetectContentType(content))
 				disposition = multipart.FileContentDisposition(f.Name, fileNames.Replace("file."+path.Base(strings.SplitN(mediaType, ";", 2)[0])))
+			case kind == '[' && isOne:
+				separator, _ := url.PathUnescape(cmp.Or(separators[f.Style], ","))
+				content = []byte(joined(new(Parameter).parts(item), separator, false, func(text string) string { return text }))
 			case kind == '{' || kind == '[':
 				mediaType = cmp.Or(mediaType, "application/json")
 			}

@@ -316,9 +316,12 @@ func TestMultipart(t *testing.T) {
 		{Name: "list"},
 		{Name: "object"},
 		{Name: "имя", MediaType: "application/xml"},
+		{Name: "csv", Style: "form"},
+		{Name: "pipes", Style: "pipeDelimited"},
+		{Name: "multi", Style: "form", Explode: true},
 	}}}
 	b64 := func(s string) string { return `"` + base64.StdEncoding.EncodeToString([]byte(s)) + `"` }
-	r := request(t, o, `{"te\"xt\r\nX: y":"--\r\n","image":`+b64(png)+`,"text":`+b64("a text")+`,"sound":`+b64(wave)+`,"files[]":[`+b64("a,b")+`,`+b64("c")+`],"list":["a",1.0],"object":{"a": [1]},"имя":"<a/>"}`, nil)
+	r := request(t, o, `{"te\"xt\r\nX: y":"--\r\n","image":`+b64(png)+`,"text":`+b64("a text")+`,"sound":`+b64(wave)+`,"files[]":[`+b64("a,b")+`,`+b64("c")+`],"list":["a",1.0],"object":{"a": [1]},"имя":"<a/>","csv":["a b",1.0],"pipes":["a","b"],"multi":["a","b"]}`, nil)
 	server.send(t, r)
 	_, parameters, err := mime.ParseMediaType(server.got.Header.Get("Content-Type"))
 	if err != nil {
@@ -336,6 +339,10 @@ func TestMultipart(t *testing.T) {
 		{"list", "", "", "1.0"},
 		{"object", "", "application/json", `{"a":[1]}`},
 		{"имя", "", "application/xml", "<a/>"},
+		{"csv", "", "", "a b,1.0"},
+		{"pipes", "", "", "a|b"},
+		{"multi", "", "", "a"},
+		{"multi", "", "", "b"},
 	}
 	var got []part
 	for reader := multipart.NewReader(bytes.NewReader(server.body), parameters["boundary"]); ; {
