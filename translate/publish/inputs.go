@@ -271,7 +271,7 @@ func (t *translation) file(v any, mediaType string) (schema map[string]any, memb
 		one, _ = t.object(field["items"])
 	}
 	mediaType = cmp.Or(mediaType, text(one["contentMediaType"]))
-	if one["type"] != "string" || one["contentEncoding"] != nil || one["format"] != "binary" && (mediaType == "" || formOf(mediaType) != bytesBody) {
+	if one["type"] != nil && one["type"] != "string" || one["contentEncoding"] != nil || one["format"] != "binary" && (mediaType == "" || formOf(mediaType) != bytesBody) {
 		return nil, member
 	}
 	if strings.Contains(mediaType, "*") {

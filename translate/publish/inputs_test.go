@@ -136,6 +136,10 @@ paths: {/pets: {parameters: [{name: X-Trace, in: header, schema: {type: string}}
 			"", `{"MediaType":"multipart/form-data","Whole":"","Base64":false,"Required":false,"Members":["a file image/png","b file","c","d application/xml","e"]}`,
 		},
 		{
+			"files as OpenAPI 3.1 has them", operation(v31, "POST /pets", `{requestBody: {content: {multipart/form-data: {schema: {type: object, properties: {a: {contentMediaType: image/png}, b: {type: array, items: {contentMediaType: application/octet-stream}}, c: {}, d: {contentMediaType: text/csv}}}}}}, `+ok+`}`),
+			"", "", `{"MediaType":"multipart/form-data","Whole":"","Base64":false,"Required":false,"Members":["a file image/png","b file application/octet-stream","c","d"]}`,
+		},
+		{
 			"a text", operation(v30, "POST /pets", `{requestBody: {content: {text/plain: {schema: {type: string}}}}, `+ok+`}`),
 			`[{"name":"body","type":"string","description":"The body.","required":false,"schema":{"type":"string","contentMediaType":"text/plain"}}]`, "",
 			`{"MediaType":"text/plain","Whole":"body","Base64":false,"Required":false,"Members":[]}`,
