@@ -77,13 +77,13 @@ var ceilings = map[string]int{
 	"translate/callbacks":      175,
 	"translate/access":         183,
 	"translate/safetext":       114,
-	"translate/publish":        2143,
-	"module/publish":           1652,
+	"translate/publish":        2215,
+	"module/publish":           1665,
 }
 
 // Ceilings of the product, and of the areas that keep, follow, deliver and store runs.
 const (
-	maxProduct = 70700
+	maxProduct = 70800
 	maxKeeping = 6010
 )
 
