@@ -11,7 +11,6 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
@@ -116,7 +115,7 @@ func (x *execution) accept(r *document.Response) {
 
 // refOf returns what a run of a skill is known by before it is submitted.
 func refOf(f *catalog.Found) run.Ref {
-	return run.Ref{Source: f.Section.Namespace, SkillID: cmp.Or(f.ID, f.Skill.ID), Version: safetext.Clip(f.Skill.Version, 200)}
+	return run.Ref{Source: f.Section.Namespace, SkillID: cmp.Or(f.ID, f.Skill.ID), Version: f.Skill.Version}
 }
 
 // discoveryTimeout bounds how long a call waits for the documents of a skill. The reading itself goes

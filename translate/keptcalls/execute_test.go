@@ -116,6 +116,19 @@ func TestReused(t *testing.T) {
 	})
 }
 
+// A call with a key may name the version of its skill again, also the longest that a descriptor may have.
+func TestRepeatedWithALongVersion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := provider()
+		version := "1.0.0-" + strings.Repeat("x", 250)
+		p.Publish(providertest.Skill("acme/sum", providertest.Object{"version": version}))
+		i := start(t, p, ledgertest.New(), nil)
+		named := func(q *keptcalls.Request) { q.Call.Version = version }
+		expect(t, i.Call("k", "acme.sum", `{"a":1}`, named), `{"a":1}`, false)
+		expect(t, i.Call("k", "acme.sum", `{"a":1}`, named), `{"a":1}`, true)
+	})
+}
+
 // Of calls with one key at the same instant, at two instances, one is executed.
 func TestAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
