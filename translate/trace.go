@@ -7,10 +7,12 @@ import (
 	"strings"
 )
 
-// TraceIDOf returns the trace id of a traceparent (W3C Trace Context, section 3.2), or nothing if it is invalid.
+// TraceIDOf returns the trace id of a traceparent (W3C Trace Context, section 3.2), or nothing if it is invalid. One of a later version may have
+// more fields (section 3.2.4).
 func TraceIDOf(traceParent string) string {
 	fields := strings.Split(traceParent, "-")
-	if len(fields) != 4 || fields[0] != "00" || !isHex(fields[1], 32) || !isHex(fields[2], 16) || !isHex(fields[3], 2) {
+	later := len(fields) >= 4 && isHex(fields[0], 2) && fields[0] > "00" && fields[0] != "ff"
+	if !later && (len(fields) != 4 || fields[0] != "00") || !isHex(fields[1], 32) || !isHex(fields[2], 16) || !isHex(fields[3], 2) {
 		return ""
 	}
 	if strings.Trim(fields[1], "0") == "" || strings.Trim(fields[2], "0") == "" {
