@@ -1,6 +1,7 @@
 package skillsharing_test
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"io"
@@ -26,7 +27,7 @@ func largeDescriptors(t *testing.T, kib int) (c *skillsharing.Client, read func(
 	t.Helper()
 	c, _ = breaking(t, func(r *http.Request) (*http.Response, error) {
 		blanks, at, pause := kib, 16<<10, 5*time.Millisecond
-		if strings.HasPrefix(r.URL.Host, "slow") {
+		if strings.HasPrefix(strings.ToLower(r.URL.Host), "slow") {
 			blanks, at, pause = 1<<10, 1, time.Second
 		}
 		if strings.HasPrefix(r.URL.Host, "late") {
@@ -68,9 +69,10 @@ func largeDescriptors(t *testing.T, kib int) (c *skillsharing.Client, read func(
 // TestR243SlowLargeDescriptors: a publisher whose large descriptors come slowly does not keep those of others from being read.
 func TestR243SlowLargeDescriptors(t *testing.T) {
 	for name, of := range map[string]func(i int) (host, publisher string){
-		"one publisher":        func(int) (string, string) { return "slow.example", "evil" },
-		"one, with many hosts": func(i int) (string, string) { return "slow" + strconv.Itoa(i) + ".example", "evil" },
-		"many, with one host":  func(i int) (string, string) { return "slow.example", "evil" + strconv.Itoa(i) },
+		"one publisher":                         func(int) (string, string) { return "slow.example", "evil" },
+		"one, with many hosts":                  func(i int) (string, string) { return "slow" + strconv.Itoa(i) + ".example", "evil" },
+		"many, with one host":                   func(i int) (string, string) { return "slow.example", "evil" + strconv.Itoa(i) },
+		"many, with one host in many spellings": func(i int) (string, string) { return spelt("slow.example", i), "evil" + strconv.Itoa(i) },
 		"two, with a host each": func(i int) (string, string) {
 			return "slow" + strconv.Itoa(i%2) + ".example", "evil" + strconv.Itoa(i%2)
 		},
@@ -182,4 +184,15 @@ func TestDocumentKeepsItsRoom(t *testing.T) {
 	if a, err := c.Send(run.PhaseDescriptor, req); err != nil || !a.IsWhole() || budget.has != int64(len(text)) {
 		t.Errorf("%v, %d bytes reserved", err, budget.has)
 	}
+}
+
+// spelt returns one of many spellings of a host.
+func spelt(host string, number int) string {
+	text := []byte(host)
+	for i := range text {
+		if number>>i&1 == 1 {
+			text[i] = bytes.ToUpper(text[i : i+1])[0]
+		}
+	}
+	return string(text) + [...]string{"", ":443", ":"}[number%3]
 }

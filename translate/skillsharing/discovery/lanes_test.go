@@ -23,3 +23,12 @@ func TestLanePanics(t *testing.T) {
 		t.Errorf("%v", bug)
 	}
 }
+
+// A registry may write the URL of a descriptor in another way than the provider whose credentials its skill has.
+func TestLocationsOfOneDescriptor(t *testing.T) {
+	for _, text := range []string{"https://ACME.example:443/a/X.json?v=1#top", "HTTPS://acme.example/a/X.json?v=1", "https://acme.Example:/a/X.json?v=1"} {
+		if at := discovery.NewLocation(text); at != "https://acme.example/a/X.json?v=1" {
+			t.Errorf("%s: %s", text, at)
+		}
+	}
+}

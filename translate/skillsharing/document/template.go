@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"unicode/utf8"
 )
 
 // executionIDPlaceholder stands for the execution id in the URL templates of an
@@ -63,8 +64,11 @@ func escapeForbidden(s string) string {
 	return b.String()
 }
 
+var defaultPorts = map[string]string{"https": ":443", "http": ":80"}
+
 // ParseEndpointURL parses an absolute http(s) URL, and removes the fragment,
-// which is never sent.
+// which is never sent. The host is in lower case and without the default port (RFC 3986, section 6.2), so that
+// no host has several shares of a bound, and equal URLs are one document.
 func ParseEndpointURL(text string) (*url.URL, error) {
 	head := schemeAndAuthority(text)
 	escaped := text // the parts of the result are slices of text, not of a copy
@@ -74,6 +78,9 @@ func ParseEndpointURL(text string) (*url.URL, error) {
 	u, err := url.Parse(escaped)
 	if err != nil {
 		return nil, fmt.Errorf("%q is not a URL", text)
+	}
+	if host := u.Hostname(); !strings.ContainsFunc(host, func(r rune) bool { return r >= utf8.RuneSelf }) { // others are not requested
+		u.Host = strings.ToLower(strings.TrimSuffix(strings.TrimSuffix(u.Host, defaultPorts[u.Scheme]), ":"))
 	}
 	if u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.Opaque != "" {
 		return nil, fmt.Errorf("%q is not an absolute http(s) URL", text)

@@ -29,6 +29,14 @@ func TestExpandURL(t *testing.T) {
 		{"https://api.example/status/{EXECUTION_ID}", "exec-1", "https://api.example/status/%7BEXECUTION_ID%7D/exec-1"},
 		{"https://api.example:8443/caf%C3%A9/{execution_id}", "exec-1", "https://api.example:8443/caf%C3%A9/exec-1"},
 		{"http://127.0.0.1:8080/status/{execution_id}", "exec-1", "http://127.0.0.1:8080/status/exec-1"},
+		{"HTTPS://API.Example:443/S/{execution_id}", "exec-1", "https://api.example/S/exec-1"},
+		{"http://API.example:80", "exec-1", "http://api.example/exec-1"},
+		{"https://api.example:80/{execution_id}", "exec-1", "https://api.example:80/exec-1"},
+		{"https://api.example:4430/{execution_id}", "exec-1", "https://api.example:4430/exec-1"},
+		{"https://api.example:/{execution_id}", "exec-1", "https://api.example/exec-1"},
+		{"https://[2001:DB8::443]/{execution_id}", "exec-1", "https://[2001:db8::443]/exec-1"},
+		{"https://[2001:DB8::1]:443/{execution_id}", "exec-1", "https://[2001:db8::1]/exec-1"},
+		{"https://\u212aelvin.example/{execution_id}", "exec-1", "https://%E2%84%AAelvin.example/exec-1"}, // U+212A is no k
 
 		// Execution ids.
 		{"https://api.example/s/{execution_id}", "AZaz09-._~", "https://api.example/s/AZaz09-._~"},
@@ -61,7 +69,7 @@ func TestExpandURL(t *testing.T) {
 		if got := u.String(); got != c.want {
 			t.Errorf("%s with %.40q:\n got %s\nwant %s", c.template, c.id, got, c.want)
 		}
-		if base, err := url.Parse(c.template); err != nil || u.Host != base.Host || u.Scheme != base.Scheme || u.User != nil {
+		if base, err := url.Parse(c.template); err != nil || !strings.EqualFold(u.Hostname(), base.Hostname()) || u.Scheme != base.Scheme || u.User != nil {
 			t.Errorf("%s with %.40q leads to %s", c.template, c.id, u)
 		}
 	}
