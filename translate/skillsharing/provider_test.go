@@ -165,10 +165,17 @@ func answers(status int, body string, header ...string) http.HandlerFunc {
 func drops(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 
 // breaksOff closes the connection in the middle of an answer.
-func breaksOff(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Length", "1000")
-	_, _ = io.WriteString(w, `{"status":`) // the test sees whether it arrived
-	panic(http.ErrAbortHandler)
+func breaksOff(w http.ResponseWriter, r *http.Request) { breaksOffWith(200)(w, r) }
+
+// breaksOffWith is breaksOff with a status.
+func breaksOffWith(status int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "1000")
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, `{"status":`)    // the test sees whether it arrived
+		_ = http.NewResponseController(w).Flush() // also this
+		panic(http.ErrAbortHandler)
+	}
 }
 
 // hangs answers when the client has gone.

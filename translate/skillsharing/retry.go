@@ -73,7 +73,7 @@ func mayRepeat(s *discovery.Skill, f *failedAttempt) bool {
 	if s.Endpoint.Method == http.MethodPost {
 		return false
 	}
-	return f.dropped && f.Kind == run.Unreachable ||
+	return f.dropped && f.Kind == run.Unreachable && (f.HTTPStatus/100 != 4 || f.HTTPStatus == http.StatusRequestTimeout) || // else it was refused
 		f.Kind == run.DeadlineExceeded && (f.HTTPStatus == http.StatusRequestTimeout || f.HTTPStatus == http.StatusGatewayTimeout)
 }
 

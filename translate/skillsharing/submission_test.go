@@ -187,6 +187,11 @@ func TestSubmitRetries(t *testing.T) {
 		{"broken off", "POST", consent, list(breaksOff), 1, unreachable, run.ExecutedMaybe},
 		{"broken off", "GET", "", list(breaksOff), 1, unreachable, run.ExecutedMaybe},
 		{"broken off", "GET", consent, list(breaksOff), 3, unreachable, run.ExecutedMaybe},
+		{"400 that is broken off", "GET", consent, list(breaksOffWith(400)), 1, unreachable, run.ExecutedMaybe},
+		{"404 that is broken off", "DELETE", consent, list(breaksOffWith(404)), 1, unreachable, run.ExecutedNo},
+		{"408 that is broken off", "PUT", consent, list(breaksOffWith(408)), 3, unreachable, run.ExecutedMaybe},
+		{"429 that is broken off", "POST", consent, list(breaksOffWith(429)), 3, unreachable, run.ExecutedNo},
+		{"500 that is broken off", "GET", consent, list(breaksOffWith(500)), 3, unreachable, run.ExecutedMaybe},
 
 		// A run may be under way: whatever the status, that is the answer.
 		{"503, accepted", "POST", consent, list(answers(503, accepts)), 1, 0, ""},
