@@ -230,8 +230,8 @@ func (c claims) life(now time.Time) (left time.Duration, why string) {
 	return time.Duration(min(expires+leeway-seconds, verifiedKept.Seconds()) * float64(time.Second)), ""
 }
 
-// typeFault returns why a signed text of an issuer is no access token; empty: it is one. Many issuers sign ID tokens, which are for clients, with
-// the same key and the same type.
+// typeFault returns why a signed text of an issuer is no access token that its bearer may use; empty: it is one. Many issuers sign ID tokens, which are
+// for clients, with the same key and the same type.
 func typeFault(header jose.Header, c claims) string {
 	_, critical := header.ExtraHeaders["crit"]
 	_, plain := header.ExtraHeaders["b64"]
@@ -244,9 +244,13 @@ func typeFault(header jose.Header, c claims) string {
 	switch text = strings.ToLower(text); {
 	case critical || plain: // RFC 7515, section 4.1.11, and RFC 7797, section 7
 		return "the token has a header field crit or b64"
+	case c["cnf"] != nil: // RFC 7800: a thief who lacks the key of the client must not get around it (RFC 9449, section 7.2, and RFC 8705, section 3)
+		return "the token is bound to a key of its client by the claim cnf (DPoP, or mutual TLS), which the bridge does not check: let the issuer give this client tokens that are not bound"
 	case text == "at+jwt", text == "application/at+jwt": // RFC 9068, section 4
 	case typed && text != "jwt":
 		return "the type of the token is neither at+jwt nor JWT"
+	case isID("events"): // RFC 8417, section 2.2: logout tokens are for clients, too
+		return "the token tells of events, such as a logout: its type is not at+jwt, and it has the claim events"
 	case slices.ContainsFunc([]string{"nonce", "at_hash", "c_hash"}, isID), isID("auth_time") && !says("access", "Bearer"), says("id", "ID"):
 		return "the token is an ID token, or looks like one: its type is not at+jwt, and it says that it is one, or has nonce, at_hash, c_hash, or auth_time without token_use: access or typ: Bearer"
 	case c["client_id"] == nil && c["scope"] == nil && c["scp"] == nil && c["jti"] == nil:

@@ -420,6 +420,33 @@ func TestIDTokens(t *testing.T) {
 	}
 }
 
+// TestS389BoundTokens: a token that is bound to a key of its client is no bearer token, whatever its type is and however the claim is written: it is worth
+// nothing to a thief who lacks the key. A token about a logout is none either.
+func TestS389BoundTokens(t *testing.T) {
+	_, tokens, _ := newSite(t)
+	for about, c := range map[string]struct {
+		kind   string
+		claims object
+		reason string // empty: the token is accepted
+	}{
+		"DPoP":                          {"at+jwt", object{"cnf": object{"jkt": "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I"}}, "claim cnf"},
+		"a certificate":                 {"application/at+jwt", object{"cnf": object{"x5t#S256": "bwcK0esc3ACC3DB2Y5_lESsXE8o9ltc05O89jdN-dg2"}}, "claim cnf"},
+		"a key":                         {"JWT", object{"cnf": object{"jwk": webKey("k", ecdsaKey())}}, "claim cnf"},
+		"a key that is not named":       {"at+jwt", object{"cnf": object{}}, "claim cnf"},
+		"null":                          {"at+jwt", object{"cnf": jsonNull}, "claim cnf"},
+		"a text":                        {"at+jwt", object{"cnf": "x"}, "claim cnf"},
+		"a logout":                      {"JWT", object{"events": object{"http://schemas.openid.net/event/backchannel-logout": object{}}, "sid": "s"}, "claim events"},
+		"a claim with another spelling": {"at+jwt", object{"CNF": "x"}, ""},
+		"an access token with events":   {"at+jwt", object{"events": []string{"opening"}}, ""},
+	} {
+		status := http.StatusUnauthorized
+		if c.reason == "" {
+			status = 0
+		}
+		expect(t, about, tokens, signed(atJWT.with(object{"typ": c.kind}), standard().with(c.claims), rsaKey()), "alice", status, c.reason)
+	}
+}
+
 // TestPrincipals: principals of issuers, and of keys, are never the same, in whatever order the issuers are.
 func TestPrincipals(t *testing.T) {
 	const second = "https://login.acme.example"
