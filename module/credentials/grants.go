@@ -38,9 +38,9 @@ const (
 	grantKind, grantScopeKind = "grants", "grant_scopes"
 )
 
-// endings are the error codes of answers to a refresh token after which only the user can help: the standard's, and those with which some servers, such as
-// Entra ID, ask for another login or consent.
-var endings = []string{"invalid_grant", "interaction_required", "login_required", "consent_required"}
+// endings are the error codes of answers to a refresh token after which only the user can help: the standard's, GitHub's for the same, and those with which
+// some servers, such as Entra ID, ask for another login or consent.
+var endings = []string{"invalid_grant", "bad_refresh_token", "interaction_required", "login_required", "consent_required"}
 
 // errGrantEnded is the cause of the failure of a request for a token whose grant has ended.
 var errGrantEnded = errors.New("the grant has ended")
@@ -181,7 +181,11 @@ func (o *OAuth2User) refresher(c *userClient, key tokens.Key, a *credential.Auth
 			granted.After = 0 // a server that is overloaded for one user is asked again for the next
 			if failure != nil {
 				if failure.Demand != nil && slices.Contains(endings, failure.Demand.Reason) {
-					if g, err := o.grants.open(ctx, key.Owner); err == nil && g.row != nil && g.row.Flow == row.Flow {
+					g, err := o.grants.open(ctx, key.Owner)
+					if err == nil && g.row != nil && (g.row.Flow != row.Flow || g.row.Refresh != row.Refresh) {
+						return granted, r.InUse(nil) // it was replaced meanwhile: this process was paused, or the user has consented anew
+					}
+					if err == nil && g.row != nil {
 						o.grants.end(ctx, g, "refused")
 					}
 					failure = grantEnded()

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -22,6 +23,7 @@ import (
 	"github.com/zitadel/oidc/v3/example/server/storage"
 	"github.com/zitadel/oidc/v3/pkg/op"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials/tokens"
@@ -578,9 +580,9 @@ func TestUsersRefresh(t *testing.T) {
 		}
 		connect(t, o, own(t, "ann", e, "read"), "read")
 		at(0, "access-of-user-9", 7)
-		for _, code := range []string{"interaction_required", "login_required", "consent_required"} { // Entra ID
+		for code, status := range map[string]int{"interaction_required": 400, "login_required": 400, "consent_required": 400, "bad_refresh_token": 200} { // Entra ID, and GitHub
 			e.answer = func(int, *http.Request) (*reply, error) {
-				return response(http.StatusBadRequest, `{"error":"`+code+`"}`), nil
+				return response(status, `{"error":"`+code+`"}`), nil
 			}
 			time.Sleep(time.Hour)
 			_, failure := tokenOf(t, o, own(t, "ann", e, "read"))
@@ -1286,6 +1288,49 @@ func TestS177RefreshedElsewhere(t *testing.T) {
 	}
 }
 
+// TestS390RefusedTokenWasReplaced: that a server refuses a refresh token ends the grant only if the grant still has that one. Another instance has used it, and
+// stored the next one, if this process was paused for longer than it has the token for itself; or the user has consented anew.
+func TestS390RefusedTokenWasReplaced(t *testing.T) {
+	for name, replace := range map[string]func(t *testing.T, o *credentials.OAuth2User, e *rotatingUsers){
+		"by another instance": func(t *testing.T, o *credentials.OAuth2User, e *rotatingUsers) {
+			a := own(t, "ann", e)
+			a.Request.Header.Set("Authorization", "Bearer access-of-user-1")
+			if ok, err := o.Renew(t.Context(), a); !ok || err != nil {
+				t.Errorf("got %t, %v", ok, err)
+			}
+		},
+		"by its user": func(t *testing.T, o *credentials.OAuth2User, e *rotatingUsers) { connect(t, o, own(t, "ann", e)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			memory, _ := newDatabase(t)
+			configure := func(o *credentials.OAuth2User) { o.TokenURL = tokenURL }
+			paused, ended := ofUsers(t, memory, configure)
+			// The database is another one to this process, so that it does not wait for its turn.
+			other, _ := ofUsers(t, struct{ tokens.Things }{memory}, configure, func(o *credentials.OAuth2User) { o.Params = nil })
+			e := newRotatingUsers(time.Hour)
+			connect(t, paused, own(t, "ann", e))
+			a := own(t, "ann", roundTrip(func(r *http.Request) (*http.Response, error) {
+				for _, lock := range memory.thingsOf("refresh_token_locks") { // it has ended
+					if err := memory.Delete(t.Context(), lock.Kind, lock.Name); err != nil {
+						t.Error(err)
+					}
+				}
+				replace(t, other, e)
+				e.valid["refresh-of-user-1"] = false // as after its use
+				return e.RoundTrip(r)
+			}))
+			a.Request.Header.Set("Authorization", "Bearer access-of-user-1")
+			_, err := paused.Renew(t.Context(), a)
+			if f, ok := errors.AsType[*run.Failure](err); !ok || f.Next() != run.NextRetry || f.Executed != run.ExecutedNo || ended.take() != "" {
+				t.Errorf("got %+v", err)
+			}
+			if token, failure := tokenOf(t, paused, own(t, "ann", e)); token != "access-of-user-2" {
+				t.Errorf("got %q, %+v", token, failure)
+			}
+		})
+	}
+}
+
 // TestS178GrantsEnd: grants that were not used for 90 days, and those of another client, are revoked and deleted; those that are used stay.
 func TestS178GrantsEnd(t *testing.T) {
 	memory, _ := newDatabase(t)
@@ -1363,6 +1408,41 @@ func TestS179ServerDoesNotRevoke(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestAnswersToRevocation: the log says which tokens a server has not revoked, as far as its answer says so. It shows neither tokens nor what the server says.
+func TestAnswersToRevocation(t *testing.T) {
+	memory, _ := newDatabase(t)
+	o, ended := ofUsers(t, memory, func(o *credentials.OAuth2User) {
+		o.TokenURL, o.RevocationURL = tokenURL, "https://id.example.com/revoke?key=c4n4ry"
+	})
+	for status, revoked := range map[int]bool{200: true, 202: true, 204: true, 302: false, 400: false, 401: false, 429: false, 503: false, 0: false} {
+		e := newRotatingUsers(time.Hour)
+		connect(t, o, own(t, "ann", e))
+		core, logs := observer.New(zap.DebugLevel)
+		all := accountsOf(memory, ended, roundTrip(func(r *http.Request) (*http.Response, error) {
+			if err := r.ParseForm(); err != nil || r.PostForm.Get("token") != "refresh-of-user-1" || r.PostForm.Get("token_type_hint") != "refresh_token" {
+				t.Errorf("%v, %v", r.PostForm, err)
+			}
+			if status == 0 {
+				return nil, errors.New("refresh-of-user-1 is not sent")
+			}
+			return &http.Response{StatusCode: status, Header: http.Header{"Location": {"https://evil.example"}}, Body: io.NopCloser(strings.NewReader("refresh-of-user-1 is revoked"))}, nil
+		}), o)
+		all.Logger = zap.New(core)
+		if list, err := all.Revoke(t.Context(), "ann"); err != nil || len(list) != 1 || ended.take() != "ann disconnected" || len(memory.thingsOf("grants")) != 0 {
+			t.Errorf("%d: %v, %v", status, list, err)
+		}
+		lines := logs.TakeAll()
+		if len(lines) > 1 || (len(lines) == 0) != revoked {
+			t.Errorf("%d: %v", status, lines)
+		}
+		for _, line := range lines {
+			if text := fmt.Sprint(line.Message, line.ContextMap()); line.Level != zap.WarnLevel || line.ContextMap()["status"] != int64(status) || strings.Contains(text, "of-user") || strings.Contains(text, "c4n4ry") {
+				t.Errorf("%d: %s %s", status, line.Level, text)
+			}
+		}
+	}
 }
 
 // TestS337DisconnectDuringARefresh: tokens that a slow server issues after their user has disconnected the account are revoked, too.
