@@ -220,6 +220,40 @@ func TestS154WithdrawnKeys(t *testing.T) {
 	}
 }
 
+// TestKeysOfRefusedConfigurations: the keys of an issuer are kept as long as a configuration has it. One that is refused, while it is set up or started, changes
+// nothing, and gives back what it held: else the keys, which may be old, would still be there after the last configuration with the issuer.
+func TestKeysOfRefusedConfigurations(t *testing.T) {
+	issuer := issuertest.New(t)
+	p := hostile.NewProvider(t, hostile.Skill{ID: "s/echo"})
+	good := testbed.Bridge(issuer.Option(), provider(p.URL(), "acme"))
+	c := testbed.StartCaddy(t, good)
+	token := issuer.Token(nil)
+	read := func(want int) {
+		t.Helper()
+		before := issuer.Requests()
+		mustComplete(t, withToken(c, token).Execute("acme.s.echo", nil))
+		if n := issuer.Requests() - before; n != want {
+			t.Errorf("%d requests for keys, want %d", n, want)
+		}
+	}
+	read(2)
+	for _, refused := range []string{
+		good + "http://localhost:1 {\n\tskill_bridge {\n\t\tallow_anonymous\n\t\tprovider https://skills.example.com {\n\t\t\tcredentials api_key {env.THERE_IS_NO_SUCH_VARIABLE}\n\t\t}\n\t}\n}\n",
+		good + "http://127.0.0.1:" + p.Port() + " {\n\trespond late\n}\n", // in use
+	} {
+		if err := reload(c, refused); err == nil {
+			t.Error("the configuration is accepted")
+		}
+		read(0)
+	}
+	for _, caddyfile := range []string{"http://127.0.0.1:{$PORT} {\n\trespond none\n}\n", good} {
+		if err := reload(c, caddyfile); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read(2)
+}
+
 // S155: a token is shown to nobody: not to the provider, in answers, in the log, in metrics or in the admin API.
 func TestS155TokensAreNotShown(t *testing.T) {
 	issuer := issuertest.New(t)
