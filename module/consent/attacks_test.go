@@ -133,7 +133,7 @@ func TestS195CallbackOfAnotherSource(t *testing.T) {
 }
 
 // TestS196CallbackTwice: a flow is finished once, also if the browser still has its cookie.
-// S380: also after later flows. Servers that see a code twice may end all tokens of the user.
+// S380: also after later flows, and after Disconnect. Servers that see a code twice may end all tokens of the user.
 func TestS196CallbackTwice(t *testing.T) {
 	b := newBed(t)
 	ada := b.browser(t, "ada")
@@ -150,12 +150,15 @@ func TestS196CallbackTwice(t *testing.T) {
 	if a := ada.get(callback); a.status == http.StatusSeeOther || b.login.tokens.Load() != before || !ada.connected() {
 		t.Errorf("a second time: %d %s, %d token requests", a.status, a.body, b.login.tokens.Load()-before)
 	}
-	for range 3 {
+	for _, disconnect := range []bool{false, false, true, false} {
 		ada.connect()
+		if disconnect {
+			ada.form("/connect/acme", "disconnect")
+		}
 		before = b.login.tokens.Load()
 		a := b.browser(t, "ada").get(callback, "Cookie", kept[0].Name+"="+kept[0].Value)
-		if a.status == http.StatusSeeOther || !strings.Contains(a.body, "finished before") || b.login.tokens.Load() != before || !ada.connected() {
-			t.Errorf("after a later flow: %d %s, %d token requests", a.status, a.body, b.login.tokens.Load()-before)
+		if a.status == http.StatusSeeOther || !strings.Contains(a.body, "finished before") || b.login.tokens.Load() != before || ada.connected() == disconnect {
+			t.Errorf("after a later flow, disconnected: %t: %d %s, %d token requests", disconnect, a.status, a.body, b.login.tokens.Load()-before)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials/tokens"
+	"github.com/skill-bridge/caddy-skill-bridge/module/store"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 )
@@ -123,11 +124,14 @@ func (o *OAuth2User) Finish(ctx context.Context, a *credential.Authentication, f
 	}
 	defer unlock()
 	before, err := o.grants.open(ctx, name)
-	flow := tokens.Digest(f.Verifier, f.State)
+	var finished *store.Thing
+	if err == nil {
+		finished, err = o.grants.Things.Get(ctx, grantFlowKind, tokens.Digest(f.Verifier, f.State))
+	}
 	switch {
 	case err != nil:
 		return r.Unavailable(err)
-	case before.row != nil && (before.row.Flow == flow || slices.Contains(before.row.Earlier, flow)):
+	case finished.Version != 0:
 		return ErrFinished
 	}
 	o.sent.AddTokens(f.Verifier) // not the code: a user can send as many and as large ones as they like, and each is of no use any more
@@ -140,17 +144,18 @@ func (o *OAuth2User) Finish(ctx context.Context, a *credential.Authentication, f
 	o.sent.AddTokens(granted.Access.Value, granted.Refresh.Value)
 	row := &grantRow{
 		Owner: a.Owner, Namespace: f.Namespace, TokenURL: endpoint, ClientID: c.ID, Revoke: meta.Revocation, Scopes: union(f.Scopes, valid(granted.Scopes)),
-		Flow: flow, Consented: time.Now().Round(0), Account: granted.Account,
+		Flow: finished.Name, Consented: time.Now().Round(0), Account: granted.Account,
 	}
 	if before.row != nil {
 		row.Obtained = before.row.Obtained
-		row.Earlier = append([]string{before.row.Flow}, before.row.Earlier[:min(len(before.row.Earlier), maxEarlier-1)]...)
 	}
 	row.take(granted, c)
-	ok, err := o.grants.write(ctx, *before.thing, row)
-	for err == nil && !ok { // the earlier grant was ended meanwhile, which needs no lock
-		if before, err = o.grants.open(ctx, name); err == nil {
-			ok, err = o.grants.write(ctx, *before.thing, row)
+	saving, done := context.WithTimeout(context.WithoutCancel(ctx), tokens.SaveTimeout)
+	defer done()
+	_, err = o.grants.Things.Put(saving, finished, flowLife) // first: the code was used, also if the grant can't be stored
+	for ok := false; err == nil && !ok; {
+		if ok, err = o.grants.write(ctx, *before.thing, row); err == nil && !ok { // the earlier grant was ended meanwhile, which needs no lock
+			before, err = o.grants.open(saving, name)
 		}
 	}
 	if err != nil {

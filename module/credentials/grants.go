@@ -28,14 +28,12 @@ const (
 	rowFresh, missingFresh = time.Second, 100 * time.Millisecond
 	// maxRows is how many grants are remembered for that time at least.
 	maxRows = 1024
-	// maxEarlier is how many earlier flows of a grant are remembered. They end after ten minutes by themselves.
-	maxEarlier = 16
 	// revocationTimeout bounds the request that revokes a token.
 	revocationTimeout = 3 * time.Second
 	// namePart is the length of a digest in the names of grants.
 	namePart = 32
-	// The kinds of things: grants, and the scopes that providers have asked for.
-	grantKind, grantScopeKind = "grants", "grant_scopes"
+	// The kinds of things: grants, the scopes that providers have asked for, and the flows that were finished, which also end by themselves.
+	grantKind, grantScopeKind, grantFlowKind = "grants", "grant_scopes", "grant_flows"
 )
 
 // endings are the error codes of answers to a refresh token after which only the user can help: the standard's, GitHub's for the same, and those with which
@@ -74,9 +72,8 @@ type grantRow struct {
 	Revoke    string `json:"revocation_url,omitzero"` // likewise
 	// Scopes are those that count as granted: that were asked for, and those of the answer, since servers rename them.
 	Scopes []string `json:"scopes,omitzero"`
-	// Flow is a tokens.Digest of the flow in which the user has consented, and Earlier are those of the flows before, newest first: none can be finished again.
+	// Flow is a tokens.Digest of the flow in which the user has consented.
 	Flow      string    `json:"flow"`
-	Earlier   []string  `json:"earlier_flows,omitzero"`
 	Consented time.Time `json:"consented"`
 	Account   string    `json:"account,omitzero"` // see [tokens.Granted]
 	Access    string    `json:"access_token"`
