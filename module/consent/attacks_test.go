@@ -17,7 +17,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
 )
 
-var nonces = regexp.MustCompile(`nonce="[^"]*"`)
+var nonces = regexp.MustCompile(`nonce="[^"]*"|name="user" value="[^"]*"`)
 
 // TestS190VictimOpensALink: a link has nothing that is anybody's. Who follows it connects an account of their own.
 func TestS190VictimOpensALink(t *testing.T) {
@@ -332,6 +332,30 @@ func TestS204FormsOfOtherSites(t *testing.T) {
 	}
 	if a := ada.form("/connect/acme", "disconnect", "Sec-Fetch-Site", ""); a.status != http.StatusSeeOther || ada.connected() {
 		t.Errorf("an old browser: %d", a.status)
+	}
+}
+
+// TestS392FormOfAnotherUser: a page says whose accounts it is about. If the browser has got the login of another user meanwhile, as by a forged login in another
+// tab, its form neither connects the account of the one user for the other, nor disconnects one.
+func TestS392FormOfAnotherUser(t *testing.T) {
+	b := newBed(t)
+	ada := b.browser(t, "ada")
+	ada.connect()
+	page := ada.get("/connect/acme").body
+	ada.user = "mallory"
+	ada.connect()
+	for _, do := range []string{"connect", "disconnect"} {
+		a := ada.post("/connect/acme", page, do)
+		if a.status != http.StatusForbidden || a.location() != "" || len(a.header["Set-Cookie"]) != 0 || !strings.Contains(a.body, "signed in as another user") || !ada.connected() {
+			t.Errorf("%s: %d %s %s", do, a.status, a.location(), a.body)
+		}
+	}
+	if n := len(b.Log.Lines("a caller was refused: a form of the page of another principal", `"principal":"mallory"`)); n != 1 {
+		t.Errorf("%d lines", n)
+	}
+	ada.user = "ada"
+	if a := ada.post("/connect/acme", page, "disconnect"); a.status != http.StatusSeeOther || ada.connected() {
+		t.Errorf("her own: %d %s", a.status, a.body)
 	}
 }
 

@@ -187,6 +187,35 @@ func TestS322DisconnectOfTheDenied(t *testing.T) {
 	}
 }
 
+// TestS391HugeScopes: a provider that names very many or very long scopes, or whose authorization server does, keeps nobody from disconnecting an account. The
+// operator learns that nobody can connect one.
+func TestS391HugeScopes(t *testing.T) {
+	s := newLogin(t)
+	p := hostile.NewProvider(t, s.skills(scopes)...)
+	caddyfile := site(t, source(p, "acme", s, "revocation_url "+s.URL+"/revoke"))
+	b := start(t, s, p, caddyfile)
+	ada := b.browser(t, "ada")
+	ada.connect()
+	huge := hostile.Object{"openid": "x", "offline_access": "x"}
+	for i := range 50 {
+		huge[fmt.Sprintf("%02d%s", i, strings.Repeat("x", 1000))] = "x"
+	}
+	q := hostile.NewProvider(t, s.skills(huge)...)
+	caddyfile = strings.ReplaceAll(caddyfile, p.URL(), q.URL())
+	if err := b.Reload(caddyfile); err != nil {
+		t.Fatal(err)
+	}
+	if a := ada.get("/connect/acme"); a.status != http.StatusOK || strings.Contains(a.body, `value="connect"`) || !strings.Contains(a.body, "too many for a cookie") {
+		t.Errorf("%d %.2000s", a.status, a.body)
+	}
+	if n := len(b.Log.Lines("a user could not connect", "write the option scopes")); n != 1 {
+		t.Errorf("%d lines", n)
+	}
+	if a := ada.form("/connect/acme", "disconnect"); a.status != http.StatusSeeOther || s.revoked.Load() != 1 {
+		t.Errorf("%d %.2000s", a.status, a.body)
+	}
+}
+
 // TestRowForUsers: the page of skills tells the user, in words for users, why a skill can't be called yet.
 func TestRowForUsers(t *testing.T) {
 	b := newBed(t)

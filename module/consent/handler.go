@@ -11,6 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
+	"github.com/skill-bridge/caddy-skill-bridge/module/credentials/tokens"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/panics"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -116,7 +117,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, principal, ambig
 	w.Header().Set("Referrer-Policy", "same-origin") // with no-referrer, browsers send forms with Origin: null
 	// The path is decoded, as Serves has it.
 	namespace, last, below := strings.Cut(strings.Trim(strings.TrimPrefix(r.URL.Path, h.path), "/"), "/")
-	v := &visit{Handler: h, w: w, r: r, principal: principal, namespace: namespace, page: page{Principal: line(principal, maxShownName)}}
+	v := &visit{Handler: h, w: w, r: r, principal: principal, namespace: namespace, page: page{Principal: line(principal, maxShownName), User: tokens.Digest(principal)}}
 	isCallback, posted, allowed := below && last == callback, r.Method == http.MethodPost, "GET, HEAD"
 	switch {
 	case isCallback:
@@ -186,6 +187,11 @@ func (v *visit) act() {
 	v.r.Body = http.MaxBytesReader(v.w, v.r.Body, maxForm)
 	if v.r.ParseForm() != nil {
 		v.fail(http.StatusBadRequest, "Nothing was done, since the form can’t be read.")
+		return
+	}
+	if user := v.r.PostForm["user"]; len(user) > 0 && user[0] != v.page.User { // the browser has got another login since it has the page
+		v.refused(v.r.Context(), v.principal, "a form of the page of another principal")
+		v.fail(http.StatusForbidden, "Nothing was done, since you are signed in as another user than the one whose page this was.")
 		return
 	}
 	s := found[0]

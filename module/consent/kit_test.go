@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -235,17 +236,38 @@ func (b *browser) get(at string, header ...string) answer {
 	return b.send(http.MethodGet, at, "", header...)
 }
 
-var hidden = regexp.MustCompile(`name="scopes" value="([^"]*)"`)
+var (
+	hidden = regexp.MustCompile(`name="scopes" value="([^"]*)"`)
+	inputs = regexp.MustCompile(`<input type="hidden" name="(\w+)" value="([^"]*)">`)
+	forms  = regexp.MustCompile(`(?s)<form([^>]*)>(.*?)</form>`)
+	button = regexp.MustCompile(`<button[^>]* name="do" value="(\w+)"(?: form="([^"]*)")?>`)
+)
 
 // form posts the form of the page of a source as a browser does.
 func (b *browser) form(page, do string, header ...string) answer {
 	b.t.Helper()
-	found := hidden.FindStringSubmatch(b.get(page).body)
-	if found == nil {
+	return b.post(page, b.get(page).body, do, header...)
+}
+
+// post posts a form of a page that the browser has: what is in the form of the button, which may be in another one, or in the first one if there is no such
+// button, as somebody would who forges it.
+func (b *browser) post(page, body, do string, header ...string) answer {
+	b.t.Helper()
+	found := forms.FindAllStringSubmatch(body, -1)
+	at := slices.IndexFunc(found, func(form []string) bool {
+		return slices.ContainsFunc(button.FindAllStringSubmatch(body, -1), func(button []string) bool {
+			return button[1] == do && (button[2] == "" && strings.Contains(form[2], button[0]) || button[2] != "" && strings.Contains(form[1], `id="`+button[2]+`"`))
+		})
+	})
+	if len(found) == 0 {
 		b.t.Fatal("there is no form")
 	}
+	at = max(at, 0)
 	path, _, _ := strings.Cut(page, "?")
-	form := url.Values{"do": {do}, "scopes": {html.UnescapeString(found[1])}}
+	form := url.Values{"do": {do}}
+	for _, input := range inputs.FindAllStringSubmatch(found[at][2], -1) {
+		form.Set(input[1], html.UnescapeString(input[2]))
+	}
 	return b.send(http.MethodPost, path, form.Encode(), append([]string{"Origin", b.bed.base, "Sec-Fetch-Site", "same-origin"}, header...)...)
 }
 

@@ -34,12 +34,12 @@ const ownStyle = `.account{max-width:46rem;padding:1rem;margin-bottom:1.25rem}.a
 
 // page is the data of the template. All texts of others in it are bounded and have no control characters.
 type page struct {
-	Name, Principal, Nonce, Home string
-	Style                        template.CSS
-	Problem                      string       // why nothing is shown, or what has failed; empty: there is no problem
-	Continue                     template.URL // the link of a page that asks to go on
-	Back                         string       // the link of a page that says what has failed
-	Sources                      []*source
+	Name, Principal, Nonce, Home, User string // User tells apart principals in forms
+	Style                              template.CSS
+	Problem                            string       // why nothing is shown, or what has failed; empty: there is no problem
+	Continue                           template.URL // the link of a page that asks to go on
+	Back                               string       // the link of a page that says what has failed
+	Sources                            []*source
 }
 
 // source is a source of which users have accounts, as one of them sees it.
@@ -112,6 +112,7 @@ func (v *visit) look(s *source, link []string) {
 	}
 	to, err := s.oauth.AuthorizationEndpoint(s.authentication)
 	missing := s.oauth.Missing(ctx, v.principal, s.authentication.Auth, nil, s.Auths)
+	s.Asked, s.Wanting = strings.Join(names, " "), s.Grant == nil
 	switch {
 	case s.denied:
 		s.Problem = "You may not use this provider here any more, so that you can only disconnect your account."
@@ -123,10 +124,11 @@ func (v *visit) look(s *source, link []string) {
 		s.Problem = v.trouble(s.Namespace, err)
 	case missing != nil && missing.Next() == run.NextAskOperator:
 		s.Problem = v.trouble(s.Namespace, missing)
+	case len(s.Asked) > maxCookie:
+		s.Problem = v.trouble(s.Namespace, errScopes)
 	default:
 		s.Host, s.form = line(to.Host, maxShownName), browse.SourceOf(to)
 	}
-	s.Asked, s.Wanting = strings.Join(names, " "), s.Grant == nil
 	for _, name := range names {
 		granted := s.Grant != nil && slices.Contains(s.Grant.Scopes, name)
 		s.Wanting = s.Wanting || !granted
