@@ -129,3 +129,43 @@ func TestDeliveryPlans(t *testing.T) {
 		check(text, primary, 1000, wanted)
 	})
 }
+
+// R249: ended tasks make place for new ones, but not before their events are delivered: these would be deleted with them.
+func TestR249EventsOfEvictedTasks(t *testing.T) {
+	databases(t, func(t *testing.T, settings Settings) { //nolint:thelper // it is the test
+		db, owner := open(t, settings), ledger.Owner{Realm: "main", Principal: "alice"}
+		r, d := db.Runs(), db.Deliveries()
+		ended := func(receiver *ledger.Receiver) *ledger.Entry {
+			e := &ledger.Entry{
+				Owner: owner, ID: uuid.Must(uuid.NewV7()).String(), Front: "a2a", State: ledger.Completed, Label: ledger.Label{State: 1, At: time.Now()}, Receiver: receiver,
+			}
+			if present, err := r.Claim(t.Context(), e, time.Hour); present != nil || err != nil {
+				t.Fatal(present, err)
+			}
+			return e
+		}
+		evict := func(want int) {
+			t.Helper()
+			if n, err := r.Evict(t.Context(), owner, 10); n != want || err != nil {
+				t.Fatalf("%d tasks make place instead of %d, %v", n, want, err)
+			}
+		}
+		task := ended(&ledger.Receiver{Name: "r", Host: "host", Target: []byte("x")})
+		late := ended(nil) // its webhook was set after its end, and gets nothing
+		if err := d.Add(t.Context(), &delivery.Delivery{Run: late.Identity(), Receiver: "r", Front: "a2a", Host: "host", Target: []byte("x"), Cursor: late.Version}, delivery.Bounds{}); err != nil {
+			t.Fatal(err)
+		}
+		ended(nil)
+		evict(2)
+		taken, err := d.Take(t.Context(), []ledger.Identity{task.Identity()}, time.Minute)
+		if len(taken) != 1 || err != nil {
+			t.Fatal(taken, err)
+		}
+		evict(0)
+		taken[0].Cursor = delivery.Over
+		if _, err := d.Settle(t.Context(), taken[0], delivery.Idle); err != nil {
+			t.Fatal(err)
+		}
+		evict(1)
+	})
+}

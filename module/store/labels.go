@@ -72,7 +72,9 @@ func (r *Runs) Unname(ctx context.Context, id ledger.Identity) error {
 	return err
 }
 
-const oldest = "SELECT {row} FROM runs WHERE realm = $1 AND owner = $2 AND state >= {ended} AND stage IS NOT NULL ORDER BY id LIMIT $3{skip}"
+// oldest selects what makes place. What has events that were not delivered does not: they would be deleted with it.
+const oldest = "SELECT {row} FROM runs WHERE realm = $1 AND owner = $2 AND state >= {ended} AND stage IS NOT NULL AND NOT EXISTS (SELECT 1 FROM deliveries AS d " +
+	"WHERE d.realm = $1 AND d.owner = $2 AND d.id = runs.id AND (d.next IS NOT NULL OR d.position < runs.version)) ORDER BY id LIMIT $3{skip}"
 
 // Evict implements [ledger.Store].
 func (r *Runs) Evict(ctx context.Context, owner ledger.Owner, most int) (int, error) {
