@@ -56,9 +56,6 @@ func (r *Runs) entryValues(e *ledger.Entry) ([]any, error) {
 	return append(values, []byte(e.Label.Group), int64(e.Label.State), e.Label.At.UnixMilli()), nil
 }
 
-// entrySize is what an entry counts for.
-func entrySize(e *ledger.Entry) int64 { return int64(len(e.Notes)) + int64(len(e.Outcome)) + e.Apart }
-
 // moved returns a time by a clock that is ahead; zero stays zero.
 func moved(t time.Time, ahead time.Duration) time.Time {
 	if t.IsZero() {

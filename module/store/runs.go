@@ -37,7 +37,7 @@ const presentEntry = "SELECT " + entryResult + " FROM runs WHERE realm = $1 AND 
 // claimValues are the arguments of addEntry.
 func (r *Runs) claimValues(e *ledger.Entry, keep time.Duration) ([]any, error) {
 	values, err := r.entryValues(e)
-	return append(values, keep.Milliseconds(), entrySize(e)), err
+	return append(values, keep.Milliseconds(), e.Size()), err
 }
 
 // Claim implements [ledger.Store].
@@ -113,7 +113,7 @@ func (r *Runs) Change(ctx context.Context, e *ledger.Entry, outcome []byte, keep
 		return false, err
 	}
 	more := e.State.Ended() || e.State == ledger.Waiting
-	args := append(slices.Delete(values, 3, 5), entrySize(&c), more, keep.Milliseconds(), e.Version)
+	args := append(slices.Delete(values, 3, 5), c.Size(), more, keep.Milliseconds(), e.Version)
 	var changed, expires int64
 	write := func(ctx context.Context, s session) error {
 		if more && r.db.settings.Kind != Postgres {

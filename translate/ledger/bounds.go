@@ -26,20 +26,21 @@ const maxSmall = 4 << 10
 // usage counts what is kept: what the store has counted, and what this instance has added since. Entries can't be deleted to make place: a key without its
 // entry could be used twice.
 type usage struct {
-	count func(ctx context.Context, owner *Owner) (Usage, error)
+	count   func(ctx context.Context, owner *Owner) (Usage, error)
+	guarded func(f func()) // calls what would end the process by a panic
 
 	mu     sync.Mutex
 	bounds Bounds
 	all    holding
 	owners map[Owner]*holding
-	begun  map[Identity]bool // entries that the store perhaps does not have yet
+	begun  map[Identity]int64 // the sizes of entries that the store perhaps does not have yet
 }
 
 // holding is what an owner has, or all owners.
 type holding struct {
 	Usage
-	starting  int           // how many of its entries are begun
-	settled   int           // how many of this instance it has got, in all
+	starting  Usage         // those of its entries that are begun
+	settled   Usage         // what it has got by this instance, in all
 	reserved  int64         // bytes for outcomes that only this instance gets
 	counted   time.Time     // zero: never
 	took      time.Duration // the last count
@@ -64,7 +65,7 @@ func (u *usage) of(owner *Owner) *holding {
 	if s == nil {
 		if len(u.owners)%1000 == 999 { // they are counted again when they are seen again
 			maps.DeleteFunc(u.owners, func(_ Owner, s *holding) bool {
-				return s.starting == 0 && s.reserved == 0 && len(s.evicting) == 0 && time.Since(s.counted) > time.Minute
+				return s.starting.Entries == 0 && s.reserved == 0 && len(s.evicting) == 0 && time.Since(s.counted) > time.Minute
 			})
 		}
 		s = &holding{evicting: make(chan struct{}, 1)}
@@ -88,11 +89,11 @@ func (u *usage) load(ctx context.Context, owner Owner) error {
 				return err
 			}
 		} else if old {
-			go func() {
+			go u.guarded(func() {
 				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), countEvery)
 				defer cancel()
 				_ = u.recount(ctx, of) // it is tried again
-			}()
+			})
 		}
 	}
 	return nil
@@ -113,7 +114,7 @@ func (u *usage) recount(ctx context.Context, owner *Owner) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if s := u.of(owner); s.outdated == before.outdated && s.counted.Equal(before.counted) { // else another count was earlier
-		counted.Entries += s.starting + s.settled - before.settled
+		counted.add(s.starting.Entries+s.settled.Entries-before.settled.Entries, s.starting.Bytes+max(s.settled.Bytes-before.settled.Bytes, 0))
 		s.Usage, s.counted = counted, time.Now()
 		s.took = s.counted.Sub(began)
 	}
@@ -121,12 +122,12 @@ func (u *usage) recount(ctx context.Context, owner *Owner) error {
 }
 
 // begin counts a new run, whose outcome may need some bytes. It returns the exceeded bound; nil: the run may be kept, and settle has to be called.
-func (u *usage) begin(ctx context.Context, id Identity, most int64) *run.Failure {
-	exceeded := u.add(id, most)
-	if exceeded == nil || u.recount(ctx, nil) != nil || u.recount(ctx, &id.Owner) != nil { // what has expired is no longer there
+func (u *usage) begin(ctx context.Context, e *Entry, most int64) *run.Failure {
+	exceeded := u.add(e, most)
+	if exceeded == nil || u.recount(ctx, nil) != nil || u.recount(ctx, &e.Owner) != nil { // what has expired is no longer there
 		return exceeded
 	}
-	return u.add(id, most)
+	return u.add(e, most)
 }
 
 // evicts returns how many entries of an owner make place for another one. If the owner has too much, these are those beyond its bounds, since several
@@ -157,10 +158,10 @@ func (u *usage) outdate(owner Owner) {
 }
 
 // add counts a new run, unless a bound is exceeded.
-func (u *usage) add(id Identity, most int64) (exceeded *run.Failure) {
+func (u *usage) add(e *Entry, most int64) (exceeded *run.Failure) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	own := u.of(&id.Owner)
+	own := u.of(&e.Owner)
 	limit := u.full(own, most)
 	switch {
 	case limit != nil:
@@ -170,10 +171,10 @@ func (u *usage) add(id Identity, most int64) (exceeded *run.Failure) {
 		limit = &run.Limit{Name: "kept runs of a principal", Max: int64(u.bounds.RunsOfOne)}
 	default:
 		for _, s := range []*holding{&u.all, own} {
-			s.Entries++
-			s.starting++
+			s.add(1, e.Size())
+			s.starting.add(1, e.Size())
 		}
-		u.begun[id] = true
+		u.begun[e.Identity()] = e.Size()
 		return nil
 	}
 	return refuse(limit)
@@ -194,27 +195,35 @@ func (u *usage) full(own *holding, more int64) *run.Limit {
 func (u *usage) settle(id Identity, kept bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if !u.begun[id] {
+	size, begun := u.begun[id]
+	if !begun {
 		return
 	}
 	delete(u.begun, id)
 	for _, s := range []*holding{&u.all, u.of(&id.Owner)} {
-		if s.starting--; kept {
-			s.settled++
+		if s.starting.add(-1, -size); kept {
+			s.settled.add(1, size)
 		} else {
-			s.Entries = max(s.Entries-1, 0)
+			s.add(-1, -size)
 		}
 	}
 }
 
-// change says how many entries of an owner, and bytes of outcomes, the store has got.
-func (u *usage) change(owner Owner, entries int, bytes int64) {
+// change says how many entries of an owner, and bytes of notes and outcomes, the store has got. ended says that some may make place now.
+func (u *usage) change(owner Owner, entries int, bytes int64, ended bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for _, s := range []*holding{&u.all, u.of(&owner)} {
-		s.Entries, s.Bytes = max(s.Entries+entries, 0), s.Bytes+bytes
-		s.barren = time.Time{} // some may have ended
+		s.add(entries, bytes)
+		if s.settled.Bytes += bytes; ended {
+			s.barren = time.Time{}
+		}
 	}
+}
+
+// add adds what may be negative.
+func (u *Usage) add(entries int, bytes int64) {
+	u.Entries, u.Bytes = max(u.Entries+entries, 0), max(u.Bytes+bytes, 0)
 }
 
 // Reserve reserves place for an outcome that only this instance gets, since the provider can't be asked for it again. A negative size gives place back.

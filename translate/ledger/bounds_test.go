@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -194,5 +195,82 @@ func TestOutcomeIsNotKept(t *testing.T) {
 			}
 		}
 		p.Received(t, "POST /run/once", 1)
+	})
+}
+
+// R252: notes count at once, also those of a change, so that what callers send in a few seconds does not pass the bound.
+func TestR252NotesCountAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := ledgertest.New().Instance(true)
+		l := ledger.Viewed{Ledger: ledger.New(ledger.Config{
+			Store: store, Settings: ledger.Settings{Bounds: ledger.Bounds{OutputOfOne: 100_000}}, Trouble: func(err error) { t.Error(err) },
+		})}
+		l.Begin(&follower{ends: time.Hour})
+		defer l.Close(t.Context())
+		fits := func(size int, want bool) {
+			t.Helper()
+			if failure := l.Fits(owner, size); (failure == nil) != want {
+				t.Errorf("%d bytes: %v", size, failure)
+			}
+		}
+		claim := accepted(1)
+		claim.State, claim.Notes = ledger.Submitting, make([]byte, 40_000)
+		draft := &ledger.Entry{Owner: owner, Notes: make([]byte, 20_000)}
+		if _, failure := l.Add(t.Context(), claim, 0); failure != nil {
+			t.Fatal(failure)
+		}
+		if failure := l.Draft(t.Context(), draft); failure != nil {
+			t.Fatal(failure)
+		}
+		defer l.OnChange(draft, func(*ledger.Entry) {})() // as its caller attends it
+		fits(40_000, true)
+		fits(41_000, false)
+		now, err := l.Change(t.Context(), claim.Identity(), func(next *ledger.Entry) error {
+			next.Notes = make([]byte, 50_000)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Write(draft, func(next *ledger.Entry) error {
+			next.State, next.Outcome = ledger.Completed, make([]byte, 20_000) // apart
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		fits(10_000, true)
+		fits(11_000, false)
+		counted, err := store.Count(t.Context(), &owner)
+		if err != nil || counted.Bytes != 90_000 {
+			t.Errorf("%+v, %v", counted, err)
+		}
+		refused := &run.Failure{Executed: run.ExecutedNo}
+		if _, gone := l.Agree(t.Context(), now, run.Run{Failure: refused}, ledger.Settling{First: true}, nil); gone != nil {
+			t.Errorf("%+v", gone)
+		}
+		fits(60_000, true)
+		fits(61_000, false)
+	})
+}
+
+// R253: a panic of a count in the background is reported, and the process goes on.
+func TestR253PanicOfCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, reported := ledgertest.New().Instance(true), make(chan any, 2)
+		l := ledger.New(ledger.Config{Store: store, Trouble: func(error) {}, Panicked: func(_ context.Context, value any, _ []byte) { reported <- value }})
+		l.Begin(&follower{ends: time.Hour})
+		defer l.Close(t.Context())
+		l.Add(t.Context(), accepted(1), 0)
+		time.Sleep(11 * time.Second)
+		store.Fail(func(statement string) error {
+			if statement == "count" {
+				panic("a bug")
+			}
+			return nil
+		}, nil)
+		if _, failure := l.Add(t.Context(), accepted(2), 0); failure != nil {
+			t.Error(failure)
+		}
+		<-reported
 	})
 }

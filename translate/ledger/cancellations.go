@@ -1,12 +1,14 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/panics"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/share"
@@ -129,11 +131,14 @@ func (c *Cancellations) Follow(ctx context.Context, ref *run.Ref, call *translat
 	}
 	asking, cancel := context.WithCancelCause(ctx)
 	go func() {
-		if c.await(asking, call.Principal, ref) {
-			cancel(run.ErrCallerCanceled)
+		var canceled bool
+		bug := panics.Recovered(func() { canceled = c.await(asking, call.Principal, ref) })
+		if bug != nil || canceled {
+			cancel(cmp.Or(bug, run.ErrCallerCanceled))
 		}
 	}()
 	return translate.Record{Asking: asking, Settle: func(said run.Run) run.Run {
+		panics.Raise(context.Cause(asking))
 		if errors.Is(context.Cause(asking), run.ErrCallerCanceled) && !said.State.Ended() {
 			said = run.Run{Ref: *ref, State: run.Canceled}
 		}

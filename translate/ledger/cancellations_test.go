@@ -11,6 +11,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/ledgertest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/panics"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
@@ -138,4 +139,19 @@ func TestCanceledWhileACallWaits(t *testing.T) {
 			group.Wait()
 		}
 	})
+}
+
+// buggy are marks that can't be read because of a bug.
+type buggy struct{ *marks }
+
+func (buggy) When(context.Context, string, *run.Ref) time.Time { panic("a bug") }
+
+// R253: a panic of what waits for a cancellation is one of the call that waits, and does not end the process.
+func TestR253PanicOfMarks(t *testing.T) {
+	c, wait := ledger.Cancellations{Marks: buggy{newMarks()}}, time.Minute
+	record := c.Follow(t.Context(), &run.Ref{Source: "acme", ExecutionID: "1"}, &translate.Call{Wait: &wait})
+	<-record.Asking.Done()
+	if bug := panics.Recovered(func() { record.Settle(run.Run{}) }); bug == nil {
+		t.Error("the call does not hear of it")
+	}
 }

@@ -77,10 +77,9 @@ func (l *Ledger) change(ctx context.Context, id Identity, surely bool, decide fu
 			return e, err
 		}
 		l.follow(&next, e)
-		whole := next.Outcome
 		var apart []byte
-		if len(whole) > MaxInline {
-			apart, next.Outcome, next.Apart = whole, nil, int64(len(whole))
+		if len(next.Outcome) > MaxInline {
+			apart, next.Outcome, next.Apart = next.Outcome, nil, int64(len(next.Outcome))
 		}
 		ok, err := l.put(ctx, &next, apart)
 		if err != nil {
@@ -92,9 +91,8 @@ func (l *Ledger) change(ctx context.Context, id Identity, surely bool, decide fu
 			return e, err
 		}
 		if ok {
-			if l.usage.settle(id, true); next.State.Ended() {
-				l.usage.change(id.Owner, 0, int64(len(whole)))
-			}
+			l.usage.settle(id, true)
+			l.usage.change(id.Owner, 0, next.Size()-e.Size(), next.State.Ended())
 			l.learn(&next, true)
 			if e.Version > 0 {
 				l.store.Announce([]string{id.ID})
@@ -238,8 +236,6 @@ type unwritten struct {
 	first   *Entry // has to be inserted before the change, unless that was done already; nil: the store has the entry
 }
 
-func (u *unwritten) size() int { return len(u.entry.Outcome) + len(u.entry.Notes) }
-
 // claimedLate is after which time a claim that was sent is certainly stored, or never.
 const claimedLate = 30 * time.Second
 
@@ -248,7 +244,7 @@ type pending struct {
 	wake chan struct{}
 
 	mu       sync.Mutex
-	bytes    int
+	bytes    int64
 	changes  map[Identity]*unwritten
 	removals map[Identity]time.Time // claims that have to be deleted, and from when on; zero: that was not done yet. It is done again, since a claim whose answer was not awaited may be stored late
 }
@@ -279,7 +275,7 @@ func (p *pending) add(u *unwritten) (dropped []*unwritten) {
 	defer p.mu.Unlock()
 	p.drop(u.entry.Identity())
 	p.changes[u.entry.Identity()] = u
-	p.bytes += u.size()
+	p.bytes += u.entry.Size()
 	for len(p.changes) > mostUnwritten || p.bytes > mostUnwrittenBytes {
 		var one *unwritten
 		for _, one = range p.changes {
@@ -297,7 +293,7 @@ func (p *pending) add(u *unwritten) (dropped []*unwritten) {
 // drop forgets the change of an entry. The lock is held.
 func (p *pending) drop(id Identity) {
 	if u := p.changes[id]; u != nil {
-		p.bytes -= u.size()
+		p.bytes -= u.entry.Size()
 		delete(p.changes, id)
 	}
 }

@@ -36,7 +36,6 @@ func (l *Ledger) Add(ctx context.Context, e *Entry, most int64) (present *Entry,
 	case err != nil:
 		return nil, NotKept(err)
 	case present == nil:
-		l.usage.change(e.Owner, 0, int64(len(e.Outcome)))
 		e.Receiver = nil
 		l.learn(e, true)
 	}
@@ -52,7 +51,7 @@ func (l *Ledger) place(ctx context.Context, e *Entry, most int64) *run.Failure {
 	if _, err := Insist(ctx, func(ctx context.Context) error { return l.usage.load(ctx, e.Owner) }); err != nil {
 		return NotKept(err)
 	}
-	failure := l.usage.begin(ctx, e.Identity(), most)
+	failure := l.usage.begin(ctx, e, most)
 	if failure == nil || e.Label.State == 0 {
 		return failure
 	}
@@ -67,8 +66,8 @@ func (l *Ledger) place(ctx context.Context, e *Entry, most int64) *run.Failure {
 	case <-ctx.Done():
 		return failure
 	}
-	failure = l.usage.add(e.Identity(), most)
-	for again := true; failure != nil && again; failure = l.usage.begin(ctx, e.Identity(), most) {
+	failure = l.usage.add(e, most)
+	for again := true; failure != nil && again; failure = l.usage.begin(ctx, e, most) {
 		place := l.usage.evicts(e.Owner)
 		if place == 0 {
 			return failure
@@ -77,7 +76,7 @@ func (l *Ledger) place(ctx context.Context, e *Entry, most int64) *run.Failure {
 		if err == nil && n == 0 {
 			return failure
 		}
-		if l.usage.change(e.Owner, -n, 0); strings.HasPrefix(failure.Limit.Name, "bytes") { // how many were deleted is known only when they are counted
+		if l.usage.change(e.Owner, -n, 0, true); strings.HasPrefix(failure.Limit.Name, "bytes") { // how many were deleted is known only when they are counted
 			l.usage.outdate(e.Owner)
 		}
 		again = err == nil && strings.HasSuffix(failure.Limit.Name, "of a principal") // others may be why all have too much
@@ -139,7 +138,7 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 
 // free deletes the claim of a run that was certainly not executed.
 func (l *Ledger) free(e *Entry) {
-	l.usage.change(e.Owner, -1, 0)
+	l.usage.change(e.Owner, -1, -e.Size(), true)
 	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 	defer cancel()
 	if err := l.store.Delete(ctx, e.Identity()); err != nil {

@@ -134,5 +134,8 @@ type Identity struct {
 	ID    string
 }
 
+// Size returns what the entry counts for, in bytes: its notes and its outcome.
+func (e *Entry) Size() int64 { return int64(len(e.Notes)) + int64(len(e.Outcome)) + e.Apart }
+
 // Identity returns the identity of the entry.
 func (e *Entry) Identity() Identity { return Identity{e.Owner, e.ID} }
