@@ -140,7 +140,7 @@ func (l *instance) recall() {
 			return // it goes on with the next adoption
 		}
 		for _, e := range page {
-			if l.Follows(e) {
+			if l.Follows(e) && e.Ref.ExecutionID != "" { // else another build has written it: see Adopt
 				l.learn(e, true)
 			}
 		}

@@ -230,3 +230,24 @@ func TestLargeEntryIsFollowed(t *testing.T) {
 		}
 	})
 }
+
+// R253: what another build has written is not followed after an adoption whose answer was lost either: it can't be read.
+func TestR253ForeignAdoption(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, f := ledgertest.New(), &follower{ends: time.Hour}
+		gone := open(t, db.Instance(true), &follower{ends: time.Hour}, 0)
+		foreign := accepted(1)
+		foreign.Ref = run.Ref{}
+		gone.Add(t.Context(), foreign, 0)
+		store := db.Instance(true)
+		l := ledger.New(ledger.Config{Store: store, Trouble: func(error) {}})
+		l.Begin(f)
+		defer l.Close(t.Context())
+		failAfter(store, "adopt", 30*time.Second)
+		gone.Close(t.Context())
+		time.Sleep(5 * time.Minute)
+		if e := db.Entries()[0]; e.Follower != store.Instance() || f.polls.Load() != 0 {
+			t.Errorf("%d polls, %+v", f.polls.Load(), e)
+		}
+	})
+}
