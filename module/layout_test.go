@@ -35,12 +35,12 @@ var ceilings = map[string]int{
 	"translate/mcp":            3703,
 	"translate/catalog":        3263,
 	"module/command":           3163,
-	"module/store":             2632,
+	"module/store":             2650,
 	"module/cli":               2062,
 	"module/observe":           2192,
 	"translate/skillsprotocol": 1999,
 	"module/credentials":       3083,
-	"translate/ledger":         2305,
+	"translate/ledger":         2315,
 	"translate":                1957,
 	"module/bridge":            1966,
 	"module/fronts":            1457,
@@ -84,7 +84,7 @@ var ceilings = map[string]int{
 // Ceilings of the product, and of the areas that keep, follow, deliver and store runs.
 const (
 	maxProduct = 70800
-	maxKeeping = 6010
+	maxKeeping = 6060
 )
 
 // areaOf returns the area of a folder; empty: tests, their kits and the benchmarks.

@@ -169,6 +169,7 @@ func (n *notices) look() {
 	s, before := n.db.session(writing), int64(0)
 	for n.db.wait(lookEvery) {
 		n.db.dialect.(*sqlite).checkPlace(n.db)
+		_ = n.marks.Save(n.db.ctx) // statements log errors
 		now := before
 		if _, err := s.row(n.db.ctx, []any{&now}, "PRAGMA data_version"); err == nil && now != before {
 			before = now
@@ -188,6 +189,7 @@ func (n *notices) announce() {
 			return
 		case <-n.wake:
 		case <-tick.C:
+			_ = n.marks.Save(n.db.ctx) // statements log errors
 			if n.listenOtherwise(); time.Since(sent) < probeEvery {
 				continue
 			}

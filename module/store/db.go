@@ -328,7 +328,10 @@ func (d *DB) Close() {
 	d.stop()
 	d.starting.Do(func() { close(d.ended) })
 	<-d.ended
-	d.runs.leave()
+	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
+	defer cancel()
+	_ = d.Marks().Save(ctx) // statements log errors
+	d.runs.leave(ctx)
 	d.closing.Store(true)
 	d.using.Lock()
 	defer d.using.Unlock()

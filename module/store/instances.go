@@ -14,7 +14,7 @@ import (
 const (
 	// forgetAfter is how long the row of an instance is kept after its lease: one that was paused may claim before it looks at its lease.
 	forgetAfter = time.Hour
-	// leaveTimeout bounds how long an instance that stops waits for the end of its lease.
+	// leaveTimeout bounds how long an instance that stops waits for its last writes: the marks that are not stored yet, and the end of its lease.
 	leaveTimeout = 2 * time.Second
 )
 
@@ -137,16 +137,13 @@ func endLease(ctx context.Context, s session, id string) error {
 }
 
 // leave ends the lease of this instance when it stops, so that others adopt what is open when they look next, which is within 10 s.
-func (i *instance) leave() {
+func (i *instance) leave(ctx context.Context) {
 	i.mu.Lock()
 	id, taken := i.id, !i.renewed.IsZero()
 	i.mu.Unlock()
-	if !taken {
-		return
+	if taken {
+		_ = endLease(ctx, i.db.session(leasing), id) // otherwise it ends by itself
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
-	defer cancel()
-	_ = endLease(ctx, i.db.session(leasing), id) // otherwise it ends by itself
 }
 
 // endOfDead ends the leases of instances whose processes certainly don't exist any more. An error only means that they are not ended yet.

@@ -95,3 +95,36 @@ func TestMarksAreBounded(t *testing.T) {
 		add("bob", "4444", 0)
 	})
 }
+
+// R251: what a caller has canceled while the database could not be used is stored as soon as it can, though nobody asks about it, and before the process ends.
+func TestR251MarkIsStoredLater(t *testing.T) {
+	databases(t, func(t *testing.T, settings Settings) {
+		if settings.Kind == Memory {
+			t.Skip("it is forgotten when the process ends")
+		}
+		db, other := open(t, settings), open(t, settings)
+		add := func(name string) {
+			t.Helper()
+			exec(t, other, "ALTER TABLE things RENAME TO others")
+			full, err := db.Marks().Add(t.Context(), "ada", name, time.Hour)
+			exec(t, other, "ALTER TABLE others RENAME TO things")
+			if full != 0 || err == nil {
+				t.Fatal(full, err)
+			}
+		}
+		stored := func() int {
+			return scalar[int](t, other, reading, "SELECT count(*) FROM things WHERE kind = $1", markKind)
+		}
+		add("1")
+		for deadline := time.Now().Add(30 * time.Second); stored() == 0; time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("it is not stored")
+			}
+		}
+		add("2")
+		db.Close()
+		if n := stored(); n != 2 {
+			t.Errorf("%d marks are stored", n)
+		}
+	})
+}

@@ -123,7 +123,7 @@ func (m *Marks) Until(ctx context.Context, owner, name string) time.Time {
 	}
 	if now := time.Now(); m.news && m.reading == nil && !now.Before(m.next) {
 		m.reading, m.began, m.news = make(chan struct{}), now, false
-		go m.read(context.WithoutCancel(ctx), m.reading, maps.Clone(m.unsaved))
+		go m.read(context.WithoutCancel(ctx), m.reading)
 	}
 	reading, until := m.reading, m.began.Add(wait)
 	m.mu.Unlock()
@@ -141,20 +141,28 @@ func (m *Marks) Until(ctx context.Context, owner, name string) time.Time {
 	return m.known[owner+name]
 }
 
-// read writes the marks that are not saved yet, and reads those of all.
-func (m *Marks) read(ctx context.Context, done chan struct{}, waiting map[string]unsaved) {
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	var err error
+// Save writes the marks that could not be written when they were added, until the database fails again.
+func (m *Marks) Save(ctx context.Context) error {
+	m.mu.Lock()
+	waiting := maps.Clone(m.unsaved)
+	m.mu.Unlock()
 	for name, of := range waiting {
-		if _, _, err = m.save(ctx, of.owner, of.name, max(time.Until(of.until), time.Millisecond)); err != nil {
-			break
+		if _, _, err := m.save(ctx, of.owner, of.name, max(time.Until(of.until), time.Millisecond)); err != nil {
+			return err
 		}
 		m.mu.Lock()
 		delete(m.unsaved, name)
 		m.mu.Unlock()
 	}
+	return nil
+}
+
+// read writes the marks that are not saved yet, and reads those of all.
+func (m *Marks) read(ctx context.Context, done chan struct{}) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
 	var found map[string]time.Time
+	err := m.Save(ctx)
 	if err == nil {
 		found, err = m.store.Marked(ctx)
 	}
