@@ -99,7 +99,7 @@ func New(settings Settings) *DB {
 	if settings.Kind == Postgres {
 		d.dialect = &postgres{settings: settings}
 	}
-	d.runs = &Runs{d, &instance{db: d, id: newID(), renewing: make(chan struct{}, 1)}, newNotices(d)}
+	d.runs = &Runs{d, &instance{db: d, id: newID(), next: newID(), renewing: make(chan struct{}, 1)}, newNotices(d)}
 	return d
 }
 
@@ -220,6 +220,20 @@ func (d *DB) entered() *connections {
 		return nil
 	}
 	return d.conns
+}
+
+// renew closes the connections that are not in use if a lease can't be renewed since they only read: those to a server that is a standby now, and those that
+// were opened while the database could not be written, stay so.
+func (d *DB) renew(err error) {
+	if full, ok := errors.AsType[*ledger.Unavailable](err); !ok || !full.Full {
+		return
+	}
+	if c := d.entered(); c != nil {
+		defer d.using.RUnlock()
+		if c.renew != nil {
+			c.renew()
+		}
+	}
 }
 
 // Status is what is known about a database.

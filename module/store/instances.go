@@ -25,6 +25,7 @@ type instance struct {
 	renewing chan struct{} // has room for the one who renews
 	mu       sync.Mutex
 	id       string
+	next     string        // the id that it gets when its lease has ended: the same one until it has what it goes on to submit
 	renewed  time.Time     // when the lease was certainly not over; zero: it was never taken
 	ahead    time.Duration // how far the clock of the database is ahead of that of the process, as the last renewal has told
 	lost     bool          // and Renew has not said so yet
@@ -87,7 +88,7 @@ func (i *instance) renew(ctx context.Context) error {
 		if first {
 			i.endOfDead(ctx, s)
 		} else {
-			id = newID()
+			id = i.next
 		}
 		_, err = i.take(ctx, s, setLease, id, ledger.Lease.Milliseconds(), machine.Process(os.Getpid()))
 		if err == nil && !first { // what it still submits goes on, and what it followed can be adopted, also if its row was deleted meanwhile
@@ -97,11 +98,13 @@ func (i *instance) renew(ctx context.Context) error {
 		}
 	}
 	if err != nil {
+		i.db.renew(err)
 		return err
 	}
 	i.mu.Lock()
-	i.lost = i.lost || id != i.id
-	i.id, i.renewed = id, now
+	if i.renewed = now; id != i.id {
+		i.id, i.next, i.lost = id, newID(), true
+	}
 	i.mu.Unlock()
 	if i.db.trouble.Load() != nil { // that a lease can be renewed does not say that a run can be added, such as on a full disk
 		_ = i.db.Check(ctx) // the status has the error
@@ -190,6 +193,9 @@ func (r *Runs) adoption(realms []string, most int) (text string, args arguments)
 		r.rows("SELECT {row} FROM runs WHERE state < {ended} AND follower IN (SELECT id FROM instances WHERE lease <= {now} AND id <> $1)"+
 			ofRealms+" AND EXISTS (SELECT 1 FROM instances WHERE id = $1 AND lease > {now} + $3) LIMIT $2{skip}", entryKey) + " RETURNING " + entryResult, args
 }
+
+// shortened ends leases that a clock which was set back since has made longer than any: who lives renews its own in time, and the runs of others can be adopted.
+const shortened = "UPDATE instances SET lease = {now} + $1 WHERE lease > {now} + $1"
 
 // forgotten deletes the rows of instances that are long gone and that no open run names.
 const forgotten = "DELETE FROM instances WHERE lease <= {now} - $1 AND " +

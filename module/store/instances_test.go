@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	processes "os/exec"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -387,4 +388,94 @@ func TestLostLease(t *testing.T) {
 			t.Errorf("%+v, %v", e, err)
 		}
 	})
+}
+
+// R254: after the clock was set back by an hour, the runs of an instance that is gone are adopted in less than two minutes.
+func TestR254ClockSetBack(t *testing.T) {
+	databases(t, func(t *testing.T, settings Settings) {
+		gone, r := another(t, settings), another(t, settings)
+		working(t, gone, "k")
+		age(t, r.db, -time.Hour)
+		for range 2 { // as the loops of the ledger do
+			if lost, err := r.Renew(t.Context()); lost || err != nil {
+				t.Fatal(lost, err)
+			}
+			if _, err := r.Expire(t.Context(), 10); err != nil {
+				t.Fatal(err)
+			}
+			if n := adopted(t, r); n != 0 {
+				t.Fatalf("%d runs of one that may live", n)
+			}
+		}
+		age(t, r.db, ledger.Lease)
+		if _, err := r.Renew(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := adopted(t, r); n != 1 {
+			t.Errorf("%d runs are adopted", n)
+		}
+	})
+}
+
+// What an instance goes on to submit after its lease was lost stays its own, also if the first try to take a new one has failed halfway.
+func TestLeaseTakenTwice(t *testing.T) {
+	databases(t, func(t *testing.T, settings Settings) {
+		r := another(t, settings)
+		e := &ledger.Entry{Owner: ledger.Owner{Realm: "main"}, ID: uuid.Must(uuid.NewV7()).String(), Key: []byte("submitted"), Front: "a2a"}
+		if _, err := r.Claim(t.Context(), e, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		exec(t, r.db, "UPDATE instances SET lease = 1")
+		refuse := "CREATE TRIGGER refuse BEFORE UPDATE ON instances WHEN new.lease < {now} BEGIN SELECT RAISE(ABORT, 'refused'); END"
+		if settings.Kind == Postgres {
+			exec(t, r.db, "CREATE FUNCTION refuse_end() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'refused'; END $$")
+			refuse = "CREATE TRIGGER refuse BEFORE UPDATE ON instances FOR EACH ROW WHEN (new.lease < extract(epoch FROM clock_timestamp()) * 1000) EXECUTE FUNCTION refuse_end()"
+		}
+		exec(t, r.db, refuse)
+		if _, err := r.Renew(t.Context()); err == nil {
+			t.Fatal("the lease that has ended could be ended again")
+		}
+		drop := "DROP TRIGGER refuse"
+		if settings.Kind == Postgres {
+			drop += " ON instances; DROP FUNCTION refuse_end"
+		}
+		exec(t, r.db, drop)
+		if lost, err := r.Renew(t.Context()); !lost || err != nil {
+			t.Fatal(lost, err)
+		}
+		if stored, err := r.Get(t.Context(), e.Identity()); err != nil || stored.State != ledger.Submitting || stored.Follower != r.Instance() {
+			t.Errorf("%+v, %v", stored, err)
+		}
+	})
+}
+
+// After the database could only be read, also for connections that were opened meanwhile, it is written again as soon as that is over.
+func TestReadOnlyForAWhile(t *testing.T) {
+	t.Parallel()
+	settings := Settings{Kind: Postgres, DSN: postgrestest.Start(t)}
+	r := another(t, settings)
+	server, name := path.Split(settings.DSN)
+	readOnly := func(value string) {
+		postgrestest.Exec(t, server+"postgres", "ALTER DATABASE "+name+" SET default_transaction_read_only = "+value)
+	}
+	readOnly("on")
+	postgrestest.Exec(t, settings.DSN, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()")
+	renewed := func() bool {
+		_, err := r.Renew(t.Context())
+		return err == nil
+	}
+	for range 2 * postgresLeases { // the connections in the pools are gone
+		_ = renewed()
+	}
+	if renewed() {
+		t.Fatal("the database can be written")
+	}
+	readOnly("off")
+	for range postgresLeases {
+		_ = renewed() // this finds the last connection that only reads
+	}
+	if !renewed() {
+		t.Error("connections that only read are still in use")
+	}
+	working(t, r, "k")
 }

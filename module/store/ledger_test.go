@@ -316,3 +316,41 @@ func TestBounds(t *testing.T) {
 		}
 	})
 }
+
+// R255: a replica takes over that lacks the last changes of a run. Its end is stored, and told to those who watch the run at another instance.
+func TestR255OlderState(t *testing.T) {
+	databases(t, func(t *testing.T, settings Settings) { //nolint:thelper // it is a test
+		if settings.Kind == Memory {
+			t.Skip("it has no replica")
+		}
+		p := newProvider()
+		a, b := join(t, settings, p), join(t, settings, p)
+		id := a.call(t, "slow", "slow", "", 0).Entry.Identity()
+		for n := range 3 {
+			if _, err := a.Change(t.Context(), id, func(next *ledger.Entry) error { next.Notes = []byte{byte(n)}; return nil }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		known, err := b.Get(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		feed := b.Feed(known)
+		defer feed.Close()
+		exec(t, a.db, "UPDATE runs SET version = 1")
+		close(p.ends)
+		for deadline := time.After(time.Minute); !known.State.Ended(); {
+			select {
+			case known = <-feed.Versions:
+				if known == nil {
+					t.Fatal("it is gone")
+				}
+			case <-deadline:
+				t.Fatal("who watches the run does not hear of its end")
+			}
+		}
+		if stored, err := b.db.Runs().Get(t.Context(), id); err != nil || stored.State != ledger.Completed || stored.Version != known.Version {
+			t.Errorf("%+v, %v", stored, err)
+		}
+	})
+}

@@ -150,7 +150,7 @@ func (r *Runs) Newer(ctx context.Context, known map[ledger.Identity]int64) (newe
 func (r *Runs) newer(rows [][]any) (text, parameter string, err error) {
 	from, parameter, err := r.db.Deliveries().list("$1", rows)
 	const is = "realm = r AND owner = o AND id = i"
-	return "WITH k (r, o, i, v) AS (" + from + ") SELECT " + entryResult + " FROM k JOIN runs ON " + is + " WHERE version > v OR " + isOver +
+	return "WITH k (r, o, i, v) AS (" + from + ") SELECT " + entryResult + " FROM k JOIN runs ON " + is + " WHERE version <> v OR " + isOver +
 		" UNION ALL SELECT r, o, i, " + noEntry + " FROM k WHERE NOT EXISTS (SELECT 1 FROM runs WHERE " + is + ")", parameter, err
 }
 

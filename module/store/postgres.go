@@ -149,6 +149,12 @@ func (p *postgres) open(ctx context.Context) (*connections, error) {
 	calls, leases := connect(postgresCalls), connect(postgresLeases)
 	c.pools = [purposes]*pool{reading: calls, writing: calls, leasing: leases}
 	c.close = func() error { return errors.Join(calls.db.Close(), leases.db.Close()) }
+	c.renew = func() {
+		for p, n := range map[*pool]int{calls: postgresCalls, leases: postgresLeases} {
+			p.db.SetMaxIdleConns(-1)
+			p.db.SetMaxIdleConns(n)
+		}
+	}
 	if err := calls.db.PingContext(ctx); err != nil {
 		_ = c.close()
 		return nil, err

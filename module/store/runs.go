@@ -191,11 +191,13 @@ func (r *Runs) Overdue(ctx context.Context, most int) ([]*ledger.Entry, error) {
 	return r.entries(ctx, reading, overdue, most)
 }
 
-// Expire implements [ledger.Store]. What belongs to an entry is deleted with it. The last one of a sweep forgets instances, too.
+// Expire implements [ledger.Store]. What belongs to an entry is deleted with it. The last one of a sweep looks at the instances, too.
 func (r *Runs) Expire(ctx context.Context, most int) (int, error) {
 	n, err := r.db.session(writing).exec(ctx, "DELETE FROM runs WHERE "+r.rows(expired, entryKey), most)
-	if err == nil && int(n) < most {
-		_, err = r.db.session(leasing).exec(ctx, forgotten, forgetAfter.Milliseconds())
+	if s := r.db.session(leasing); err == nil && int(n) < most {
+		if _, err = s.exec(ctx, shortened, ledger.Lease.Milliseconds()); err == nil {
+			_, err = s.exec(ctx, forgotten, forgetAfter.Milliseconds())
+		}
 	}
 	return int(n), err
 }

@@ -54,14 +54,17 @@ func (l *Ledger) change(ctx context.Context, id Identity, surely bool, decide fu
 	l.mu.Lock()
 	e := n.entry
 	l.mu.Unlock()
-	for {
+	for tried := int64(0); ; {
 		if e == nil {
 			var err error
 			if e, err = l.store.Get(ctx, id); err != nil {
+				if errors.Is(err, ErrNoEntry) {
+					l.tellWatches(id, nil)
+				}
 				return nil, err
 			}
 			surely = false
-			l.learn(e, false)
+			l.learnAfter(tried, e)
 		}
 		if e.State.Ended() && e.Version > 0 {
 			return e, ErrEnded
@@ -99,7 +102,7 @@ func (l *Ledger) change(ctx context.Context, id Identity, surely bool, decide fu
 			}
 			return &next, nil
 		}
-		e = nil
+		e, tried = nil, next.Version
 	}
 }
 

@@ -432,3 +432,101 @@ func TestWaitForOneThatIsGone(t *testing.T) {
 		}
 	})
 }
+
+// R254: the clock of the database jumps by an hour, or its machine was suspended, so that all leases end: no instance takes another that lives for one that
+// is gone, in whichever order they notice it.
+func TestR254ClockJumps(t *testing.T) {
+	for later := range 11 {
+		synctest.Test(t, func(t *testing.T) {
+			p, db := provider(), ledgertest.New()
+			end := p.Accept("add")
+			a := start(t, p, db, nil)
+			time.Sleep(time.Duration(later) * time.Second)
+			b := start(t, p, db, nil)
+			p.On("POST /run/sum", func(w http.ResponseWriter, r *http.Request) {
+				time.Sleep(22 * time.Second)
+				providertest.Completed("e1", 3)(w, r)
+			})
+			a.Call("l", "acme.add", "", waits(0))
+			var group sync.WaitGroup
+			group.Go(func() { expect(t, a.Call("k", "acme.sum", ""), "3", false) })
+			time.Sleep(6500 * time.Millisecond)
+			db.Ahead(time.Hour)
+			for range 7 {
+				group.Go(func() {
+					if x := b.Call("k", "acme.sum", ""); x.Failure != nil {
+						t.Errorf("%d: %v", later, x.Failure)
+					}
+				})
+				time.Sleep(2 * time.Second)
+			}
+			end(4)
+			group.Wait()
+			time.Sleep(time.Minute)
+			expect(t, b.Call("l", "acme.add", ""), "4", true)
+			p.Received(t, "POST /run/sum", 1)
+		})
+	}
+}
+
+// R255: a replica takes over that lacks the last changes of a run, or its entry: what comes then is known to all who watch the run, and it is asked about no
+// longer than before.
+func TestR255OlderState(t *testing.T) {
+	for name, gone := range map[string]bool{"an older version": false, "no entry": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, db := provider(), ledgertest.New()
+				end := p.Accept("sum")
+				a, b := start(t, p, db, quiet), start(t, p, db, quiet)
+				replica := db.Copy()
+				begun := a.Call("k", "acme.sum", "", waits(0))
+				if !gone {
+					replica = db.Copy()
+				}
+				for n := range 3 {
+					if err := note(a.Ledger, begun.Entry, fmt.Sprint(n)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				watched := map[*instance]*ledger.Feed{}
+				for _, each := range []*instance{a, b} {
+					if gone { // who watches would hear of that otherwise
+						break
+					}
+					e, err := each.Get(t.Context(), begun.Entry.Identity())
+					if err != nil {
+						t.Fatal(err)
+					}
+					watched[each] = each.Feed(e)
+					defer watched[each].Close()
+				}
+				time.Sleep(time.Second)
+				db.Restore(replica)
+				end(3)
+				time.Sleep(5 * time.Minute)
+				for each, feed := range watched {
+					var last *ledger.Entry
+					for open := true; open; {
+						select {
+						case e, more := <-feed.Versions:
+							if open = more; more {
+								last = e
+							}
+						default:
+							t.Error("who watches it does not hear of its end")
+							open = false
+						}
+					}
+					if last == nil || last.State != ledger.Completed {
+						t.Errorf("the follower %t: %+v", each == a, last)
+					}
+				}
+				polls := a.Polls.Load() + b.Polls.Load()
+				time.Sleep(time.Hour)
+				if n := a.Polls.Load() + b.Polls.Load() - polls; n > 0 {
+					t.Errorf("%d polls of a run that has ended, or is not kept any more", n)
+				}
+			})
+		})
+	}
+}

@@ -139,6 +139,20 @@ func (l *lives) learn(e *Entry, made bool) {
 	panics.Raise(bug) // after the others have heard
 }
 
+// learnAfter is learn for a version that the store had after it was asked about a known one. If that is not older, the store has lost it: it was restored, or a
+// replica has taken over that lacks it.
+func (l *lives) learnAfter(known int64, e *Entry) {
+	lost := e.Version <= known
+	if lost {
+		l.mu.Lock()
+		if n := l.all[e.Identity()]; n != nil && n.version >= e.Version {
+			n.entry, n.version = nil, e.Version-1
+		}
+		l.mu.Unlock()
+	}
+	l.learn(e, lost)
+}
+
 // tell tells of a version, and returns a panic of who is told. The lock is held, but not meanwhile.
 func (l *lives) tell(e *Entry, watches []*watch) (bug error) {
 	subscribers := l.subscribers
@@ -350,7 +364,7 @@ func (l *instance) look(ids []string) {
 	l.failed(err)
 	for _, e := range newer {
 		if e.Version > 0 {
-			l.learn(e, false)
+			l.learnAfter(known[e.Identity()], e)
 		} else if known[e.Identity()] > 0 && l.pending.find(e.Identity()) == nil { // it was in the store
 			l.tellWatches(e.Identity(), nil)
 		}

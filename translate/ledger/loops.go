@@ -79,7 +79,7 @@ func (l *instance) renew(adopt chan<- struct{}) {
 	}
 	l.mu.Lock()
 	first, waited := l.renewed.IsZero(), time.Since(l.renewed) >= Lease
-	if !first && time.Since(l.renewed) >= freshLease {
+	if !first && (lost || time.Since(l.renewed) >= freshLease) { // or the clock of the database was set: all leases have ended
 		l.returned = time.Now()
 	}
 	if l.renewed = began; lost {
@@ -87,7 +87,7 @@ func (l *instance) renew(adopt chan<- struct{}) {
 			l.tidy(n)
 		}
 	}
-	if first || lost {
+	if first {
 		Wake(adopt)
 	}
 	l.mu.Unlock()

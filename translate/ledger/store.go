@@ -43,8 +43,8 @@ type Store interface {
 	Unname(ctx context.Context, id Identity) error
 	// Evict deletes ended entries with labels of an owner, the oldest ids first, at most as many. Those with events that were not delivered stay.
 	Evict(ctx context.Context, owner Owner, most int) (int, error)
-	// Newer returns those of the entries that have a newer version than the given one, or that are gone: these have the version 0. It is one statement
-	// for all that are waited for. There has to be one at least.
+	// Newer returns those of the entries that have another version than the given one, which is older if the database was restored, or that are gone: these have
+	// the version 0. It is one statement for all that are waited for. There has to be one at least.
 	Newer(ctx context.Context, known map[Identity]int64) ([]*Entry, error)
 	// Count counts what an owner has; nil: all owners.
 	Count(ctx context.Context, owner *Owner) (Usage, error)

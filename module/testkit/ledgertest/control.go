@@ -1,6 +1,7 @@
 package ledgertest
 
 import (
+	"maps"
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
@@ -63,4 +64,11 @@ func (db *DB) copied(e *ledger.Entry) *ledger.Entry {
 		own.Ref.NotBefore = own.Ref.NotBefore.Add(-db.ahead)
 	}
 	return &own
+}
+
+// Restore gives the database the entries that it had when a copy was made, as if that had been a backup, or a replica that takes over.
+func (db *DB) Restore(from *DB) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	db.entries, db.keys, db.outcomes = maps.Clone(from.entries), maps.Clone(from.keys), maps.Clone(from.outcomes)
 }

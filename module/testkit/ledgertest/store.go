@@ -334,7 +334,7 @@ func (s *Store) Newer(ctx context.Context, known map[ledger.Identity]int64) ([]*
 			switch e := s.used(id); {
 			case e == nil:
 				list = append(list, &ledger.Entry{Owner: id.Owner, ID: id.ID})
-			case e.Version > version:
+			case e.Version != version:
 				list = append(list, e)
 			}
 		}
@@ -360,8 +360,15 @@ func (s *Store) Count(ctx context.Context, owner *ledger.Owner) (ledger.Usage, e
 func (s *Store) Renew(ctx context.Context) (lost bool, err error) {
 	return statement(ctx, s, "renew", func() (bool, error) {
 		now := s.clock()
-		if s.leases[s.id].Before(now) {
+		if before := s.id; s.leases[before].Before(now) {
 			s.renamed()
+			for _, e := range s.entries {
+				if e.Follower == before && e.State == ledger.Submitting {
+					e = s.copied(e)
+					e.Version, e.Follower = e.Version+1, s.id
+					s.put(e)
+				}
+			}
 			return true, nil
 		}
 		s.leases[s.id] = now.Add(ledger.Lease)
