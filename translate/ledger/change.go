@@ -314,7 +314,7 @@ func (p *pending) done(id Identity, u *unwritten, now *Entry) {
 func (p *pending) remove(id Identity, from time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.removals) < mostUnwritten {
+	if _, known := p.removals[id]; known || len(p.removals) < mostUnwritten {
 		p.removals[id] = from
 	}
 	Wake(p.wake)
