@@ -179,3 +179,72 @@ func TestQuestionWithoutDatabase(t *testing.T) {
 		a.call(t, "ListTasks", "{}").check(t, "result.totalSize=2")
 	})
 }
+
+// R250: the answer of the database to a change is lost. The change is made once, and not again on what the client has answered to it meanwhile.
+func TestR250ChangeIsMadeOnce(t *testing.T) {
+	start := func(t *testing.T, lost string) (a, other *agent, id string) {
+		t.Helper()
+		a, other = together(t, inBubble)
+		synctest.Wait()
+		a.On("POST /run/free", func(w http.ResponseWriter, r *http.Request) {
+			time.Sleep(time.Second)
+			providertest.Refused(http.StatusUnauthorized, "AUTH_REQUIRED")(w, r)
+		})
+		until := time.Now().Add(5 * time.Second)
+		a.store.Fail(nil, func(statement string) error {
+			if statement == lost && time.Now().Before(until) {
+				return errors.New("the connection broke")
+			}
+			return nil
+		})
+		got := a.send10(t, text("", "x"), `"metadata":{"skill":"acme.free"}`, `"configuration":{"returnImmediately":true}`)
+		return a, other, got.at("result.task.id")
+	}
+	get := func(t *testing.T, a *agent, id, want string) {
+		t.Helper()
+		a.call(t, "GetTask", fmt.Sprintf(`{"id":%q}`, id)).check(t, want)
+	}
+	t.Run("nobody answers", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			a, other, id := start(t, "change")
+			time.Sleep(30 * time.Second)
+			for _, at := range []*agent{a, other} {
+				get(t, at, id, "result.status.state=TASK_STATE_AUTH_REQUIRED;result.history.#=1")
+			}
+		})
+	})
+	t.Run("the client answers", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			_, other, id := start(t, "change")
+			time.Sleep(3 * time.Second)
+			end := other.Accept("free")
+			other.send10(t, text("", "again"), fmt.Sprintf(`"taskId":%q`, id), `"configuration":{"returnImmediately":true}`).check(t, "result.task.id="+id)
+			time.Sleep(30 * time.Second)
+			get(t, other, id, "result.status.state=TASK_STATE_WORKING")
+			end("done")
+			time.Sleep(time.Minute)
+			get(t, other, id, "result.status.state=TASK_STATE_COMPLETED")
+		})
+	})
+	t.Run("of a poll", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			a, other := together(t, inBubble)
+			synctest.Wait()
+			a.Accept("slow")
+			id := a.send10(t, text("", "x"), `"metadata":{"skill":"acme.slow"}`, `"configuration":{"returnImmediately":true}`).at("result.task.id")
+			time.Sleep(time.Second)
+			until := time.Now().Add(time.Minute)
+			a.store.Fail(nil, func(statement string) error {
+				if statement == "change" && time.Now().Before(until) {
+					return errors.New("the connection broke")
+				}
+				return nil
+			})
+			a.On("GET /status/x-slow", providertest.Refused(http.StatusUnauthorized, "AUTH_REQUIRED"))
+			time.Sleep(5 * time.Minute)
+			for _, at := range []*agent{a, other} {
+				get(t, at, id, "result.status.state=TASK_STATE_AUTH_REQUIRED;result.history.#=1")
+			}
+		})
+	})
+}

@@ -245,6 +245,7 @@ func TestWebhookBeforeMessage(t *testing.T) {
 		more := func() *answer {
 			return a.send10(t, text("", "more"), fmt.Sprintf(`"taskId":%q`, id), `"configuration":{"returnImmediately":true,"taskPushNotificationConfig":{"url":"https://hook.example/"}}`)
 		}
+		synctest.Wait() // that the run was accepted is stored
 		changes := 0
 		a.store.Fail(func(statement string) error {
 			if statement == "change" {

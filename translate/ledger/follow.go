@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"math"
@@ -291,10 +292,11 @@ func (s *Settling) state(l *Ledger, e *Entry, o *run.Run) State {
 // refused reports whether the call has failed before its run was accepted.
 func (s *Settling) refused(o *run.Run) bool { return s.First && o.Failure != nil && o.State == 0 }
 
-// advance returns a function that gives the next version of an entry what was learned of its run.
+// advance returns a function that gives the next version of an entry what was learned of its run, unless that waits for an answer meanwhile, perhaps since the
+// function was called before, or has got one.
 func (l *Ledger) advance(e *Entry, o *run.Run) func(next *Entry) error {
 	return func(next *Entry) error {
-		if l.mayBeFound(next, o.Failure) {
+		if l.mayBeFound(next, o.Failure) || e.State.Followed() && (!next.State.Followed() || !bytes.Equal(next.Args, e.Args)) {
 			return ErrUnchanged
 		}
 		if f := l.followers.Of(e.Owner.Realm); f != nil {

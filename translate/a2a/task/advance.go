@@ -1,6 +1,7 @@
 package task
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"strings"
@@ -93,10 +94,13 @@ func (f *Tasks) progress(m *made, o *run.Run, wanted func(*Task) bool) func(next
 	}
 }
 
-// Learn gives a task the state of its run. It returns the newest version, if the task could be changed. A draft for which isReply holds then is not written.
+// Learn gives a task the state of its run, unless the task waits for an answer meanwhile, perhaps since the change was written though the database did not say
+// so, or has got one. It returns the newest version, if the task could be changed. A draft for which isReply holds then is not written.
 func (f *Tasks) Learn(t *Task, o *run.Run, isReply func(*Task) bool) (*Task, error) {
 	m := made{known: t}
-	progress, reply := f.progress(&m, o, nil), false
+	progress, reply := f.progress(&m, o, func(now *Task) bool {
+		return !now.Status.State.Interrupted() && bytes.Equal(now.Entry.Args, t.Entry.Args)
+	}), false
 	e, err := f.Ledger.Write(t.Entry, func(next *ledger.Entry) error {
 		err := progress(next)
 		if reply = err == nil && next.Version == 0 && isReply(m.task); reply {

@@ -202,6 +202,7 @@ func (f *Tasks) Take(ctx context.Context, t *Task, change func(*Task) error) (*T
 	case perhaps:
 		f.Ledger.WriteLater(t.Entry, func(next *ledger.Entry) error {
 			if isMade(next) {
+				next.Args = t.Entry.Args // so that it is undone once
 				_, err := Change(next, func(now *Task) error { now.Undo(t); return nil })
 				return err
 			}
