@@ -222,20 +222,6 @@ func (d *DB) entered() *connections {
 	return d.conns
 }
 
-// renew closes the connections that are not in use if a lease can't be renewed since they only read: those to a server that is a standby now, and those that
-// were opened while the database could not be written, stay so.
-func (d *DB) renew(err error) {
-	if full, ok := errors.AsType[*ledger.Unavailable](err); !ok || !full.Full {
-		return
-	}
-	if c := d.entered(); c != nil {
-		defer d.using.RUnlock()
-		if c.renew != nil {
-			c.renew()
-		}
-	}
-}
-
 // Status is what is known about a database.
 type Status struct {
 	Kind Kind

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"os"
 	"sync"
 	"time"
@@ -98,7 +99,7 @@ func (i *instance) renew(ctx context.Context) error {
 		}
 	}
 	if err != nil {
-		i.db.renew(err)
+		i.reconnect(err)
 		return err
 	}
 	i.mu.Lock()
@@ -110,6 +111,20 @@ func (i *instance) renew(ctx context.Context) error {
 		_ = i.db.Check(ctx) // the status has the error
 	}
 	return nil
+}
+
+// reconnect closes the connections that are not in use if a lease can't be renewed since they only read: those to a server that is a standby now, and those
+// that were opened while the database could not be written, stay so.
+func (i *instance) reconnect(err error) {
+	if full, ok := errors.AsType[*ledger.Unavailable](err); !ok || !full.Full {
+		return
+	}
+	if c := i.db.entered(); c != nil {
+		defer i.db.using.RUnlock()
+		if c.renew != nil {
+			c.renew()
+		}
+	}
 }
 
 // take executes a statement that gives this instance a lease, from which it learns the time of the database: within the time that the statement took, what is

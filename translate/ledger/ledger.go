@@ -68,7 +68,7 @@ func New(config Config) *Ledger {
 	l.store, l.all, l.named = config.Store, map[Identity]*live{}, map[string]*live{}
 	l.usage.owners, l.usage.begun = map[Owner]*holding{}, map[Identity]int64{}
 	l.closed, l.close = context.WithCancel(context.Background())
-	l.usage.guarded, l.usage.count, l.polls.wake, l.pending.wake = l.guarded, l.store.Count, make(chan struct{}, 1), make(chan struct{}, 1)
+	l.usage.guarded, l.usage.count, l.polls.wake, l.pending.wake = (&instance{Ledger: l}).guarded, l.store.Count, make(chan struct{}, 1), make(chan struct{}, 1)
 	l.pending.changes, l.pending.removals = map[Identity]*unwritten{}, map[Identity]time.Time{}
 	l.Set(config.Settings)
 	return l
@@ -100,7 +100,7 @@ func (l *Ledger) Room(owner Owner) exchange.AnswerBudget {
 // Granted says that the user of an owner has granted something: runs that wait for it go on, in the background.
 func (l *Ledger) Granted(owner Owner) {
 	if f := l.followers.Of(owner.Realm); f != nil {
-		go l.guarded(func() { f.Granted(l.closed, owner.Principal) })
+		go (&instance{Ledger: l}).guarded(func() { f.Granted(l.closed, owner.Principal) })
 	}
 }
 

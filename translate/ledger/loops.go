@@ -27,7 +27,7 @@ type instance struct {
 }
 
 // guarded calls a function, and reports its panic.
-func (l *Ledger) guarded(f func()) {
+func (l *instance) guarded(f func()) {
 	if bug := panics.Recovered(f); bug != nil {
 		l.Panicked(context.Background(), bug, nil)
 	}

@@ -445,12 +445,3 @@ func (s *Store) Announce(ids []string) bool {
 
 // Changes implements [ledger.Store].
 func (s *Store) Changes() <-chan []string { return s.changes }
-
-// Copy returns the database as it is now, for a process that finds it after all instances of this one have ended without a word.
-func (db *DB) Copy() *DB {
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	next := New()
-	next.entries, next.keys, next.outcomes, next.leases, next.made = maps.Clone(db.entries), maps.Clone(db.keys), maps.Clone(db.outcomes), maps.Clone(db.leases), db.made
-	return next
-}
