@@ -83,7 +83,7 @@ var ceilings = map[string]int{
 
 // Ceilings of the product, and of the areas that keep, follow, deliver and store runs.
 const (
-	maxProduct = 70800
+	maxProduct = 70900
 	maxKeeping = 6060
 )
 
