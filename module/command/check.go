@@ -39,7 +39,7 @@ of this version will change it.
 
 It shows what it found, and what to do about it. A check that failed means that a source or a skill can't be used, or that skill_publish names an operation,
 or a document another one, that does not exist. Warnings are about what may be intended, such as skills for which there are no credentials, or other operations
-that can't be skills; --strict counts them as failed.
+that can't be skills or whose schemas are missing; --strict counts them as failed.
 
 With --json it writes {"passed", "findings": [{"result", "bridge", "source", "skill", "what", "fix", "code", "url"}]}; "result" is ok, warning or failed, and
 "bridge" the number of the bridge; 0 is skill_publish.
