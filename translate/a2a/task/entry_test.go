@@ -143,7 +143,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// A task that ends before a client knows of it is stored without its events: with them, a short one would not fit in a page of SQLite.
+// A task that ends before a client knows of it is stored without its events: with them, SQLite needs a further page for a short one.
 func TestEndedAtOnce(t *testing.T) {
 	made, e := &task.Task{Context: "c", Skill: "a.b"}, &ledger.Entry{ID: "x"}
 	made.SetStatus(task.Submitted, nil, time.Now())

@@ -236,7 +236,7 @@ func (t *Task) number(version int64) {
 	for i := range t.News {
 		t.News[i].Version = version
 	}
-	if t.Event += uint64(len(t.News)); version == 1 && t.Ended() { // no client knows of the task yet, and they are half of what a short one takes
+	if t.Event += uint64(len(t.News)); version == 1 && t.Ended() { // no client knows of the task yet; with them, SQLite would need a further page for it
 		t.News = nil
 	}
 }
