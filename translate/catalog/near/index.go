@@ -113,7 +113,8 @@ func nearest(name string, indexes []*Index, accept func(name string) bool) (list
 	s := finder{before: folded[:len(folded)-len(last)], limit: max(1, len(last)/4), accept: accept}
 	s.last.set(last)
 	s.whole.set(folded)
-	bySize := slices.SortedFunc(slices.Values(indexes), func(a, b *Index) int { return len(a.names) - len(b.names) })
+	bySize := slices.Clone(indexes)
+	slices.SortFunc(bySize, func(a, b *Index) int { return len(a.names) - len(b.names) })
 	for i, ix := range bySize {
 		most := compared + (maxCompared-compared)/(len(bySize)-i)
 		for at := 0; at < len(ix.names) && compared < most; at++ {
