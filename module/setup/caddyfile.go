@@ -146,7 +146,7 @@ func (b *Bridge) Write(file string, force bool) (keys, key string, err error) {
 	}
 	text, err := b.Caddyfile(file, keys)
 	if err == nil {
-		err = replace(file, text, 0o644)
+		err = replace(file, text, 0o644, fs.ModePerm)
 	}
 	if err != nil || b.Callers != Keys {
 		return "", "", err

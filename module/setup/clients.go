@@ -132,7 +132,11 @@ func (c *Client) Add(file string, s *Server) (name string, changed bool, err err
 	if err := merged.Indent(jsontext.WithIndent("  ")); err != nil {
 		return file, false, err
 	}
-	return file, true, replace(file, append(merged, '\n'), 0o600) // it may get a token
+	most := fs.ModePerm
+	if c.secret == "" && s.Variable != "" { // the user writes a token to the file
+		most = 0o600
+	}
+	return file, true, replace(file, append(merged, '\n'), 0o600, most)
 }
 
 // path returns the path of the client's own configuration.
@@ -223,13 +227,15 @@ func same(a, b jsontext.Value) bool {
 	return a.Compact() == nil && b.Compact() == nil && bytes.Equal(a, b)
 }
 
-// replace writes a file as a whole, or leaves it as it is. A link stays one. A file that exists keeps its mode.
-func replace(file string, text []byte, mode fs.FileMode) error {
+// replace writes a file as a whole, or leaves it as it is. A link stays one, and has to lead to a file. A file that exists keeps its mode as far as most permits.
+func replace(file string, text []byte, mode, most fs.FileMode) error {
 	if target, err := filepath.EvalSymlinks(file); err == nil {
 		file = target
+	} else if _, missing := os.Lstat(file); missing == nil {
+		return fmt.Errorf("%s is a link that leads to no file: %w", file, err)
 	}
 	if info, err := os.Stat(file); err == nil {
-		mode = info.Mode().Perm()
+		mode = info.Mode().Perm() & most
 	}
 	temporary, err := os.CreateTemp(filepath.Dir(file), ".skill-bridge-*")
 	if err != nil {

@@ -1,8 +1,10 @@
 package setup_test
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -106,7 +108,31 @@ func TestAddClientLeavesFile(t *testing.T) {
 	}
 }
 
-// A link to a file stays a link.
+// A file to which the user writes a token can be read by nobody else; another one keeps its mode.
+func TestAddClientMode(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("files have no modes there")
+	}
+	for _, c := range []struct {
+		id, token    string
+		before, want os.FileMode
+	}{{"claude-desktop", "KEY", 0o644, 0o600}, {"claude-desktop", "KEY", 0o400, 0o400}, {"claude-desktop", "", 0o644, 0o644}, {"cursor", "KEY", 0o664, 0o664}} {
+		file := filepath.Join(t.TempDir(), "b.json")
+		if err := cmp.Or(os.WriteFile(file, []byte("{}"), 0o600), os.Chmod(file, c.before)); err != nil {
+			t.Fatal(err)
+		}
+		s := setup.Server{Name: "skills", URL: "https://b.example.com/mcp", Program: "/bin/caddy"}
+		if c.token != "" {
+			s = s.WithToken(client(t, c.id), c.token)
+		}
+		_, _, err := client(t, c.id).Add(file, &s)
+		if info, statErr := os.Stat(file); err != nil || statErr != nil || info.Mode().Perm() != c.want {
+			t.Errorf("%+v: %v, %v, %v", c, info.Mode(), err, statErr)
+		}
+	}
+}
+
+// A link to a file stays a link, and one to none, too.
 func TestAddClientToLink(t *testing.T) {
 	folder := t.TempDir()
 	file, link := filepath.Join(folder, "file.json"), filepath.Join(folder, "link.json")
@@ -123,5 +149,12 @@ func TestAddClientToLink(t *testing.T) {
 	text, readErr := os.ReadFile(file)
 	if err != nil || readErr != nil || info.Mode()&os.ModeSymlink == 0 || !strings.Contains(string(text), "b.example.com") {
 		t.Errorf("%v, %v, %v: %s", info, err, readErr, text)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = client(t, "cursor").Add(link, &setup.Server{Name: "skills", URL: "https://b.example.com/mcp"})
+	if to, readErr := os.Readlink(link); err == nil || !strings.Contains(err.Error(), link+" is a link that leads to no file: ") || !strings.Contains(err.Error(), file) || to != file {
+		t.Errorf("a link without a file: %v; it leads to %q, %v", err, to, readErr)
 	}
 }
