@@ -90,7 +90,7 @@ func TestCaddyfileErrors(t *testing.T) {
 		"api_key with two keys":         {"api_key " + canary + " x", "api_key takes a key (arguments given: 2)", ":1"},
 		"api_key unknown option":        {"api_key k {\n name x\n}", `unknown option "name" of api_key: it has header, prefix`, ":2"},
 		"api_key misspelt option":       {"api_key k {\n hedaer x\n}", `unknown option "hedaer" of api_key: it has header, prefix; did you mean header?`, ":2"},
-		"api_key of a shell":            {"api_key $ACME_KEY", "key: looks like a variable of a shell", ":1"},
+		"api_key of a shell":            {"api_key $ACME_KEY", "key: this looks like a variable of a shell", ":1"},
 		"api_key header twice":          {"api_key k {\n header A\n header B\n}", "header is given twice for api_key, first at line 2", ":3"},
 		"api_key header missing":        {"api_key k {\n prefix x\n header\n}", "header takes one value (arguments given: 0; {$NAME}", ":3"},
 		"api_key header extra":          {"api_key k {\n header A B\n}", "header takes one value (arguments given: 2)", ":2"},

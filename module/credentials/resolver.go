@@ -258,7 +258,7 @@ func checkOneOf(text, one, other string) error {
 // checkShell refuses a secret in the form of a shell's variable, or with a placeholder that lacks a brace. The error does not contain the text.
 func checkShell(text string) error {
 	if shellVariable.MatchString(text) {
-		return errors.New("looks like a variable of a shell, which is not replaced here: write {env.NAME} for the environment variable NAME, or {file./path}")
+		return errors.New("this looks like a variable of a shell, which is not replaced here: write {env.NAME} for the environment variable NAME, or {file./path}")
 	}
 	return checkBraces(text)
 }

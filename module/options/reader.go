@@ -365,12 +365,10 @@ func setNumber(to *int, name, text string) (err error) {
 func setSize(to *int64, name, text string) error {
 	size, err := humanize.ParseBytes(text)
 	switch {
-	case err != nil:
-		return fmt.Errorf("%s %q is not a size, such as 10MiB: %w", name, text, err)
+	case err != nil || size > math.MaxInt64:
+		return fmt.Errorf("%s %q is not a size of less than 8EiB, such as 10MiB", name, text)
 	case size == 0:
 		return fmt.Errorf("%s %q is too small: the minimum is 1B", name, text)
-	case size > math.MaxInt64:
-		return fmt.Errorf("%s %q is too large", name, text)
 	}
 	*to = int64(size)
 	return nil

@@ -56,6 +56,7 @@ func TestFaults(t *testing.T) {
 		"http":               {"openapi http://example.com/a.yaml {\n\tinclude *\n}", "is read without TLS"},
 		"access":             {"openapi a.yaml {\n\tinclude *\n\taccess secret\n}", "access \"secret\" is none of public, restricted and private"},
 		"rename":             {"openapi a.yaml {\n\tinclude *\n\trename a b\n}", "the id \"b\" of a is not one such as pets/list"},
+		"second rename":      {"openapi a.yaml {\n\tinclude *\n\trename a b/c\n\trename d e\n}", "the id \"e\" of d is not one such as pets/list: the second part is missing, at Testfile:5"},
 		"rename to runs":     {"openapi a.yaml {\n\tinclude *\n\trename a runs/b\n}", "namespace \"runs\" is taken"},
 		"renamed twice":      {"openapi a.yaml {\n\tinclude *\n\trename a b/c\n\trename a b/d\n}", "operation \"a\" is renamed twice"},
 		"output_schema":      {"openapi a.yaml {\n\tinclude *\n\toutput_schema no\n}", "output_schema \"no\" is neither on nor off"},

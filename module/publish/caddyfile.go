@@ -103,6 +103,7 @@ func (d *Document) read(r *options.Reader, at string) error {
 				return r.Errf("operation %q is renamed twice", operation)
 			}
 			d.Rename[operation] = id
+			r.Mark(at + ".rename." + operation)
 			return nil
 		}),
 	}, &d.Location)
@@ -192,7 +193,7 @@ func (d *Document) check(c *options.Checker, at string, allowHTTP bool) {
 			err = errors.New("the second part is missing")
 		}
 		if err != nil {
-			c.Check(at+".rename", fmt.Errorf("the id %q of %s is not one such as pets/list: %w", id, operation, err))
+			c.Check(at+".rename."+operation, fmt.Errorf("the id %q of %s is not one such as pets/list: %w", id, operation, err))
 		}
 	}
 }
