@@ -720,9 +720,20 @@ func monitoring(t *testing.T, name string) []byte {
 
 var metricUse = regexp.MustCompile(`caddy_skill_bridge_[a-z_]+`)
 
-// mustExist checks every metric of an expression or a text.
+// labelWords are what expressions compare labels with. Names of methods are those of the protocols.
+var labelWords = regexp.MustCompile(`\b(?:outcome|reason|state|result|lost|event)[!=]~?"([^"]+)"`)
+
+// mustExist checks every metric of an expression or a text, and the values of its labels.
 func mustExist(t *testing.T, where, text string) {
 	t.Helper()
+	manual := manuals.Read(t, manuals.Monitoring)
+	for _, words := range labelWords.FindAllStringSubmatch(strings.ReplaceAll(text, `\"`, `"`), -1) {
+		for word := range strings.SplitSeq(words[1], "|") {
+			if !strings.Contains(manual, "`"+word+"`") {
+				t.Errorf("%s selects %s, which no metric has", where, words[0])
+			}
+		}
+	}
 	known := map[string]bool{}
 	for _, m := range describedMetrics(t) {
 		known[m.name] = true
