@@ -35,7 +35,7 @@ var ceilings = map[string]int{
 	"translate/mcp":            3703,
 	"translate/catalog":        3263,
 	"module/command":           3163,
-	"module/store":             2650,
+	"module/store":             2660,
 	"module/cli":               2062,
 	"module/observe":           2192,
 	"translate/skillsprotocol": 1999,
@@ -84,7 +84,7 @@ var ceilings = map[string]int{
 // Ceilings of the product, and of the areas that keep, follow, deliver and store runs.
 const (
 	maxProduct = 70900
-	maxKeeping = 6060
+	maxKeeping = 6070
 )
 
 // areaOf returns the area of a folder; empty: tests, their kits and the benchmarks.

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"log"
 	"maps"
@@ -86,10 +87,10 @@ func NewWarnings(logger func() *zap.Logger, limit int) *Warnings {
 	return &Warnings{logger, newLimiter(limit)}
 }
 
-// Warn logs a warning, if it is due.
-func (w *Warnings) Warn(message string, err error) {
-	if dropped, due, full := w.lines.due("", message+"\n"+err.Error(), time.Now()); due && !full {
-		w.logger().Warn(message, zap.Error(err), repeated(dropped))
+// Warn logs a warning, if it is due. err may be nil. about does not make warnings different.
+func (w *Warnings) Warn(message string, err error, about ...zap.Field) {
+	if dropped, due, full := w.lines.due("", fmt.Sprintln(message, err), time.Now()); due && !full {
+		w.logger().Warn(message, append(about, zap.Error(err), repeated(dropped))...)
 	}
 }
 

@@ -67,29 +67,28 @@ func TestCalledLevels(t *testing.T) {
 	}
 }
 
-// TestWarningsAreNotRepeated: a provider that is down warns once a minute, and
-// every call is still logged.
-func TestWarningsAreNotRepeated(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o, logs := observed(zapcore.DebugLevel)
-		call := func(source string) {
-			o.Called(t.Context(), &translate.Call{}, &run.Run{Failure: &run.Failure{
-				Kind: run.Unreachable,
-			}}, &translate.Statistics{Source: source})
-		}
-		call("a")
-		call("a")
-		call("b")
-		time.Sleep(lineInterval)
-		call("a")
-		var got []string
-		for _, line := range logs.All() {
-			got = append(got, line.Level.String())
-		}
-		if s := strings.Join(got, " "); s != "warn info warn warn" {
-			t.Errorf("levels: %s", s)
-		}
-	})
+// R259: a provider that is down, or a database that fails, makes one line a minute a WARN or an ERROR, and every call is still logged.
+func TestR259FailuresAreNotRepeated(t *testing.T) {
+	for kind, want := range map[run.Kind]string{run.Unreachable: "warn info warn warn", run.Internal: "error info error error"} {
+		synctest.Test(t, func(t *testing.T) {
+			o, logs := observed(zapcore.DebugLevel)
+			call := func(source string) {
+				o.Called(t.Context(), &translate.Call{}, &run.Run{Failure: &run.Failure{Kind: kind}}, &translate.Statistics{Source: source})
+			}
+			call("a")
+			call("a")
+			call("b")
+			time.Sleep(lineInterval)
+			call("a")
+			var got []string
+			for _, line := range logs.All() {
+				got = append(got, line.Level.String())
+			}
+			if s := strings.Join(got, " "); s != want {
+				t.Errorf("levels of %s: %s, want %s", kind, s, want)
+			}
+		})
+	}
 }
 
 func TestCalledFields(t *testing.T) {

@@ -99,17 +99,17 @@ func outcomeOf(o *run.Run, s *translate.Statistics) string {
 	return outcomeRunning
 }
 
-// failureLevel returns the level of a failed call's line: WARN if the operator has to act, at most
+// failureLevel returns the level of a failed call's line: WARN or ERROR if the operator has to act, at most
 // once a minute for equal failures, otherwise INFO.
 func (o *Observer) failureLevel(f *run.Failure, source string) zapcore.Level {
-	if f.Kind == run.Internal {
-		return zapcore.ErrorLevel
-	}
 	if !actionable(f) || hasOwnWarning(f) {
 		return zapcore.InfoLevel
 	}
 	if _, due, _ := o.failures.due(source, f.Kind.String()+"\n"+string(f.Phase)+"\n"+f.SkillID+"\n"+f.URL, time.Now()); !due {
 		return zapcore.InfoLevel
+	}
+	if f.Kind == run.Internal {
+		return zapcore.ErrorLevel
 	}
 	return zapcore.WarnLevel
 }
@@ -120,7 +120,7 @@ func actionable(f *run.Failure) bool {
 	switch {
 	case f.Next() == run.NextAskOperator, overLimit(f), f.Refused != "", f.Gone():
 		return true
-	case f.Kind == run.InvalidDocument, f.Kind == run.Unreachable, f.Kind == run.ProviderFault:
+	case f.Kind == run.InvalidDocument, f.Kind == run.Unreachable, f.Kind == run.ProviderFault, f.Kind == run.Internal:
 		return true
 	case f.Kind == run.RateLimited:
 		return f.By == run.Bridge && !overQuota(f)

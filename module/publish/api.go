@@ -44,15 +44,13 @@ func (x *execution) ask(ctx context.Context, r *http.Request) *publish.Result {
 		return result
 	case len(w.body) > publish.MaxAnswer: // so that err says only that it was not read
 	case err != nil:
-		status := http.StatusInternalServerError
+		status, cause := http.StatusInternalServerError, err
 		if refusal, ok := errors.AsType[caddyhttp.HandlerError](err); ok && refusal.StatusCode > 0 {
-			status = refusal.StatusCode
+			status, cause = refusal.StatusCode, cmp.Or(refusal.Err, err) // err has a random id
 		}
-		level := zap.WarnLevel
-		if status < http.StatusInternalServerError { // a handler of the API refuses the request
-			level = zap.DebugLevel
+		if status >= http.StatusInternalServerError { // else a handler of the API refuses the request
+			x.handler.shared.warnings.Warn("the API can't be asked", cause, zap.String("skill_id", x.skill.ID), zap.Int("status", status))
 		}
-		x.handler.logger.Log(level, "the API can't be asked", zap.String("skill_id", x.skill.ID), zap.Int("status", status), zap.Error(err))
 		if _, unsent := errors.AsType[reverseproxy.DialError](err); unsent {
 			result := o.Result(http.StatusServiceUnavailable, http.Header{"Retry-After": {"2"}}, nil)
 			result.Failure.Message = "The API can't be reached; nothing was sent to it"
@@ -64,7 +62,7 @@ func (x *execution) ask(ctx context.Context, r *http.Request) *publish.Result {
 		}
 		return result
 	case w.status == 0 && caddyhttp.GetVar(r.Context(), "unhandled") != nil:
-		x.handler.logger.Warn("no handler behind "+directive+" answers the request of an operation", zap.String("skill_id", x.skill.ID), zap.String("path", r.URL.Path))
+		x.handler.shared.warnings.Warn("no handler behind "+directive+" answers the request of an operation", nil, zap.String("skill_id", x.skill.ID), zap.String("path", r.URL.Path))
 		return o.Result(http.StatusNotFound, nil, nil)
 	}
 	return o.Result(cmp.Or(w.status, http.StatusOK), w.header, w.body)

@@ -73,7 +73,9 @@ func (h *Handler) connect(ctx caddy.Context) error {
 // hold takes what survives reloads from its pools, until the handler and its last execution have released it.
 func (h *Handler) hold(ctx caddy.Context) (err error) {
 	var release func()
-	if h.shared, release, err = sharedPool.Hold(realm, func() (*shared, error) { return &shared{counters: quota.NewCounters(nil)}, nil }); err != nil {
+	if h.shared, release, err = sharedPool.Hold(realm, func() (*shared, error) {
+		return &shared{counters: quota.NewCounters(nil), warnings: observe.NewWarnings(func() *zap.Logger { return caddy.Log().Named("http.handlers." + directive) }, maxLines)}, nil
+	}); err != nil {
 		return err
 	}
 	h.use.OnRelease(release)

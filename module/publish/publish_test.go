@@ -202,6 +202,23 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// R260: consumers fill no log while the API is down, or nothing behind the publisher has it.
+func TestR260LogOfFailures(t *testing.T) {
+	const here = "skill_publish {\n\topenapi FILE {\n\t\tinclude *\n\t}\n\tstore memory\n}"
+	for api, want := range map[string]string{"reverse_proxy 127.0.0.1:" + testbed.UnusedPort(t): "the API can't be asked", "": "no handler behind skill_publish answers"} {
+		t.Run(want, func(t *testing.T) {
+			p := start(t, startAPI(t), testbed.Site(strings.Replace(here, "FILE", write(t, "pets.yaml", pets), 1), api))
+			for range 5 {
+				p.invoke("get-pet", `{"petId":"1"}`)
+				p.invoke("slow", `{}`)
+			}
+			if lines := p.Log.Lines(`"level":"warn"`, want); len(lines) != 1 || !strings.Contains(lines[0], `"skill_id":"127.0.0.1/get-pet"`) || strings.Contains(lines[0], "{id=") {
+				t.Errorf("%q", lines)
+			}
+		})
+	}
+}
+
 // A handler that refuses a request without asking the API has executed nothing, and its status says so.
 func TestRefusingHandler(t *testing.T) {
 	p := start(t, startAPI(t), testbed.Site("skill_publish {\n\topenapi "+write(t, "pets.yaml", pets)+" {\n\t\tinclude getPet\n\t}\n\tstore memory\n}", "error 503"))

@@ -124,10 +124,9 @@ func (x *execution) keep() bool {
 		return false
 	}
 	_, failure := x.handler.kept.Add(context.WithoutCancel(x.Context()), x.entry, maxOutcome)
-	if failure != nil {
-		x.handler.logger.Warn("a run can't be kept, so its caller is not answered before its end", zap.String("skill_id", x.skill.ID), zap.Error(failure))
+	if x.kept = failure == nil; !x.kept {
+		x.handler.shared.warnings.Warn("a run can't be kept, so its caller is not answered before its end", failure, zap.String("skill_id", x.skill.ID))
 	}
-	x.kept = failure == nil
 	return x.kept
 }
 

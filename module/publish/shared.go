@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
+	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/publish"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/quota"
@@ -31,7 +32,8 @@ var sharedPool = lifetime.NewPool[*shared]()
 // shared is what all handlers of the process share.
 type shared struct {
 	memory   share.Pool
-	counters *quota.Counters // of kept runs
+	counters *quota.Counters   // of kept runs
+	warnings *observe.Warnings // about invocations
 
 	mu    sync.Mutex
 	quick []*quick // the oldest first

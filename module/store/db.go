@@ -59,8 +59,8 @@ type DB struct {
 	tables  atomic.Pointer[ledger.Unavailable] // the trouble with tables that was the last
 	said    struct {
 		sync.Mutex
-		advice string // of the log line that was the last, and when it was written
-		at     time.Time
+		advice string    // of the log line that was the last; empty: the log does not say that the database can't be used
+		at     time.Time // when the line was written
 	}
 	older  atomic.Pointer[olderSchema] // nil: the schema is that of the program
 	asking sync.Mutex                  // held while the database is asked whether it answers, and for a second after it
@@ -169,6 +169,7 @@ func (d *DB) open() error {
 	d.conns = c
 	d.using.Unlock()
 	d.trouble.Store(nil)
+	works(d)
 	d.log.Load().Info("the database is open", zap.String("database", d.dialect.place()))
 	return nil
 }

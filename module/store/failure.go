@@ -75,20 +75,29 @@ func (d *DB) answered(checked bool) {
 	if trouble == nil || trouble.Full && !checked || trouble == d.tables.Load() {
 		return
 	}
-	if d.trouble.CompareAndSwap(trouble, nil) {
+	if d.trouble.CompareAndSwap(trouble, nil) && works(d) {
 		d.log.Load().Info("the database works again", zap.String("database", d.dialect.place()))
 	}
 }
 
-// causeInterval is between two log lines about a database that can't be used: causes alternate when a server fails.
+// causeInterval is between two log lines about a database that can't be used: causes alternate when a server fails, and some statements succeed.
 const causeInterval = time.Minute
 
-// suffered notes why the database can't be used, and logs it once for each cause, and at most once in an interval while it can't.
+// suffered notes why the database can't be used, and logs it once while it lasts, and at most once in an interval.
 func (d *DB) suffered(trouble *ledger.Unavailable) {
 	d.said.Lock()
 	defer d.said.Unlock()
-	if before := d.trouble.Swap(trouble); before == nil || d.said.advice != trouble.Advice && time.Since(d.said.at) >= causeInterval {
+	if d.trouble.Store(trouble); d.said.advice != trouble.Advice && time.Since(d.said.at) >= causeInterval {
 		d.said.advice, d.said.at = trouble.Advice, time.Now()
 		d.log.Load().Error("the database can't be used", zap.String("advice", trouble.Advice), zap.Error(trouble.Err))
 	}
+}
+
+// works notes that the database works, and reports whether the log says that it does not.
+func works(d *DB) bool {
+	d.said.Lock()
+	defer d.said.Unlock()
+	said := d.said.advice
+	d.said.advice = ""
+	return said != ""
 }

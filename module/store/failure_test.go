@@ -206,6 +206,7 @@ func TestErrorsOfPostgres(t *testing.T) {
 		quiet = n.listening && n.sent.IsZero()
 		n.mu.Unlock()
 	}
+	db.said.at = time.Time{}
 	before := logs.Len()
 	for range 3 {
 		wantUnavailable(t, raise(writing, "53100"), "raised", "full")
@@ -417,8 +418,8 @@ func TestR240FullDisk(t *testing.T) {
 	})
 }
 
-// Causes that alternate are not logged each time.
-func TestCausesThatAlternate(t *testing.T) {
+// R258: causes that alternate, with each other or with statements that succeed, are not logged each time.
+func TestR258CausesThatAlternate(t *testing.T) {
 	log, logs := observed()
 	db := begin(t, Settings{Kind: Memory, File: t.Name()}, log)
 	if err := db.Ready(t.Context()); err != nil {
@@ -436,12 +437,20 @@ func TestCausesThatAlternate(t *testing.T) {
 	suffer("EOF")
 	suffer("refused")
 	db.answered(false)
-	suffer("EOF")
+	for range 5 { // some statements succeed
+		suffer("EOF")
+		db.answered(false)
+	}
+	db.said.at = db.said.at.Add(-causeInterval)
+	for range 5 {
+		suffer("EOF")
+		db.answered(false)
+	}
 	var said []string
 	for _, line := range logs.All()[before:] {
 		said = append(said, fmt.Sprint(line.ContextMap()["advice"]))
 	}
-	if got := strings.Join(said, " "); got != "EOF refused <nil> EOF" {
+	if got := strings.Join(said, " "); got != "EOF refused <nil> EOF <nil>" {
 		t.Error(got)
 	}
 }
