@@ -39,12 +39,8 @@ func (l *limiter) release() { l.held.Add(-1) }
 
 // exceeded is the failure of a call above the limit.
 func (l *limiter) exceeded() *run.Failure {
-	return &run.Failure{
-		Kind: run.RateLimited, Phase: run.PhaseDiscovery, By: run.Bridge, Executed: run.ExecutedNo,
-		Message: fmt.Sprintf("Too many calls are in progress here (limits %s: %d); try again later.", l.text, l.most),
-		Limit:   &run.Limit{Name: l.option, Max: l.most, OfBridge: l.ofBridge},
-		Retry:   run.RetryIn(time.Second, 5),
-	}
+	message := fmt.Sprintf("Too many calls are in progress here (limits %s: %d); try again later.", l.text, l.most)
+	return run.TooMuch(run.PhaseDiscovery, message, run.Limit{Name: l.option, Max: l.most, OfBridge: l.ofBridge}, run.RetryIn(time.Second, 5))
 }
 
 // admission holds the limiters that a call has acquired.

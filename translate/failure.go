@@ -44,22 +44,17 @@ func withoutTimeout(ctx context.Context, f *run.Failure, executionID string) *ru
 
 // anonymous is the failure of a call without a principal to a source that requires one.
 func anonymous() *run.Failure {
-	return &run.Failure{
-		Kind: run.AuthRequired, Phase: run.PhaseAuth, By: run.Bridge, Executed: run.ExecutedNo, Demand: run.NoPrincipal(),
-		Message: "This bridge lets authenticated callers only use this provider: authenticate the HTTP request as its operator has told you.",
-	}
+	return run.NeedsCredential(run.NoPrincipal(), "This bridge lets authenticated callers only use this provider: authenticate the HTTP request as its operator has told you.")
 }
 
 // slowDiscovery is the failure of a call that waited for documents until the discovery timeout, before its own
 // deadline. The request for the documents fails at about the same time, and the cache remembers that failure for the
 // time remembered, so a retry before its end would fail, too. source is that of the documents; empty: it is not known.
 func slowDiscovery(e *run.Failure, source string, remembered time.Duration) *run.Failure {
-	return &run.Failure{
-		Kind: run.Unreachable, Phase: e.Phase, By: run.Bridge, Executed: run.ExecutedNo,
-		Message: fmt.Sprintf("The documents of %s could not be read within %s.", providerOf(source), discoveryTimeout),
-		Reach:   &run.Reach{Reason: "it did not answer in time"}, Timeout: discoveryTimeout, URL: e.URL,
-		Retry: run.RetryIn(max(2*time.Second, remembered+time.Second), 3),
-	}
+	f := run.NotExecuted(run.Unreachable, e.Phase, fmt.Sprintf("The documents of %s could not be read within %s.", providerOf(source), discoveryTimeout))
+	f.Reach, f.Timeout, f.URL = &run.Reach{Reason: "it did not answer in time"}, discoveryTimeout, e.URL
+	f.Retry = run.RetryIn(max(2*time.Second, remembered+time.Second), 3)
+	return f
 }
 
 // providerOf names the provider of a source, for a message.
@@ -103,9 +98,8 @@ func addTimeout(e *run.Failure, source string, timeout time.Duration) {
 
 // unexecutable is the failure of a call that executes a skill that can only be read. Each front adds how it is read there.
 func unexecutable(f *catalog.Found) *run.Failure {
-	return &run.Failure{
-		Kind: run.InvalidArguments, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo, Ref: run.Ref{SkillID: f.Skill.ID},
-		Message:  fmt.Sprintf("skill '%s' can't be executed: it consists of instructions, which you read in its file %s and follow yourself.", f.Name, skillsite.Main),
-		Argument: &run.Argument{Field: run.FieldSkill, Reason: run.OnlyRead, Value: f.Name},
-	}
+	failure := run.WrongArgument(run.Argument{Field: run.FieldSkill, Reason: run.OnlyRead, Value: f.Name},
+		fmt.Sprintf("skill '%s' can't be executed: it consists of instructions, which you read in its file %s and follow yourself.", f.Name, skillsite.Main))
+	failure.SkillID = f.Skill.ID
+	return failure
 }

@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -121,22 +120,17 @@ func tellCallers(config *translate.Config, bridge string, keys runtokens.Keys) {
 		if hashes {
 			secret, err := keys.Secret(ctx, "skill-bridge principal_hash")
 			if err != nil {
-				return skillsharing.Caller{}, &run.Failure{
-					Kind: run.Internal, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo, Retry: run.RetryIn(2*time.Second, 5), Cause: err,
-					Message: "Internal error: the bridge can't read from its database at the moment what the provider is told about the caller. " +
-						"Nothing was sent to the provider; " + run.StorageAdvice(err),
-				}
+				return skillsharing.Caller{}, run.StorageFailed(run.PhaseInvoke, run.ExecutedNo,
+					"the bridge can't read from its database at the moment what the provider is told about the caller. Nothing was sent to the provider", err)
 			}
 			hash = hashOf(secret, bridge, provider, principal)
 		}
 		value := strings.NewReplacer(defaultPrincipal, principal, principalHash, hash)
 		caller := skillsharing.Caller{ID: value.Replace(told.ID), Type: value.Replace(told.Type)}
 		if err := cmp.Or(checkCallerValue(caller.ID), checkCallerValue(caller.Type)); err != nil {
-			return skillsharing.Caller{}, &run.Failure{
-				Kind: run.PermissionDenied, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo,
-				Message: "The provider is told who is calling, and that can't be sent: " + err.Error() + ". Nothing was sent to the provider.",
-				Advice:  run.AskOperator + " to rename the principal, or to change the option caller, for example to " + principalHash + ".",
-			}
+			failure := run.NotExecuted(run.PermissionDenied, run.PhaseInvoke, "The provider is told who is calling, and that can't be sent: "+err.Error()+". Nothing was sent to the provider.")
+			failure.Advice = run.AskOperator + " to rename the principal, or to change the option caller, for example to " + principalHash + "."
+			return skillsharing.Caller{}, failure
 		}
 		return caller, nil
 	}

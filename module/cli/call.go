@@ -32,9 +32,7 @@ const (
 // InvalidArguments writes a usage error as JSON if the command was called with --json.
 func (s *Screen) InvalidArguments(err error) {
 	if s.AsJSON {
-		s.JSON(wholeOutcome{Status: "error", Error: newWholeError(&run.Failure{
-			Kind: run.InvalidArguments, Message: err.Error(), Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo,
-		})})
+		s.JSON(wholeOutcome{Status: "error", Error: newWholeError(run.NotExecuted(run.InvalidArguments, run.PhaseInvoke, err.Error()))})
 		s.End(WrongUsage)
 	}
 }

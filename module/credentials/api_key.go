@@ -6,7 +6,6 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/skill-bridge/caddy-skill-bridge/module/credentials/tokens"
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
@@ -72,11 +71,10 @@ func (k *APIKey) Authenticate(_ context.Context, a *credential.Authentication) e
 	}
 	header = cmp.Or(header, defaultKeyHeader)
 	if document.ForbiddenHeader(header) {
-		e := tokens.Failed(run.AuthRequired, run.Bridge, "the descriptor asks for the API key in a header that must not carry one; the operator can configure another header")
-		e.Refused = run.RuleCredential
-		e.Demand = &run.Demand{
+		e := run.NeedsCredential(&run.Demand{
 			By: run.Bridge, Type: string(document.AuthAPIKey), Header: header[:min(len(header), maxHeaderName)], Reason: "forbidden_header", FromProvider: true,
-		}
+		}, "the descriptor asks for the API key in a header that must not carry one; the operator can configure another header")
+		e.Refused = run.RuleCredential
 		return e
 	}
 	a.Request.Header.Set(header, k.Prefix+k.get())

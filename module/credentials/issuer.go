@@ -25,7 +25,7 @@ func (o *OAuth2User) metadata(ctx context.Context, issuer string, a *credential.
 	if err == nil && found.Issuer == issuer {
 		return found, nil
 	}
-	e := tokens.Failed(run.Unreachable, run.Bridge, "The metadata of the authorization server can't be read.")
+	e := run.NotExecuted(run.Unreachable, run.PhaseAuth, "The metadata of the authorization server can't be read.")
 	e.Cause, e.Reach, e.Retry = err, &run.Reach{URL: tokens.RedactURL(issuer), Reason: "metadata"}, run.RetryIn(2*time.Second, 3)
 	e.Reach.ForOperator = fmt.Sprintf("The metadata of the authorization server can't be read: %v.", err)
 	return nil, e

@@ -95,7 +95,7 @@ func (o *OAuth2User) missing(c *userClient, g *held, auth *document.Auth, scopes
 	if usable && !slices.ContainsFunc(needed, func(scope string) bool { return !slices.Contains(granted, scope) }) {
 		return nil
 	}
-	e := tokens.Failed(run.AuthRequired, run.Bridge, "The skill acts for its user at the provider, and the user has not connected an account there yet.")
+	e := run.NotExecuted(run.AuthRequired, run.PhaseAuth, "The skill acts for its user at the provider, and the user has not connected an account there yet.")
 	if usable {
 		e.Message = "The user has connected an account at the provider, but has not consented to all that the skill does."
 	}

@@ -195,9 +195,8 @@ const rejectable = 5 * time.Minute
 // grant, it fails with AUTH_REQUIRED and the link where the user can connect an account.
 func (o *OAuth2User) token(ctx context.Context, c *userClient, a *credential.Authentication, rejected string) (string, error) {
 	if a.Owner == "" || o.grants == nil {
-		e := tokens.Failed(run.AuthRequired, run.Bridge, "Each user connects an account of their own at this provider, and the request belongs to none.")
-		e.Demand = &run.Demand{By: run.Bridge, Type: string(document.AuthOAuth2), Reason: "the request has no principal"}
-		return "", e
+		return "", run.NeedsCredential(&run.Demand{By: run.Bridge, Type: string(document.AuthOAuth2), Reason: "the request has no principal"},
+			"Each user connects an account of their own at this provider, and the request belongs to none.")
 	}
 	endpoint, err := c.Endpoint(a)
 	if err != nil {

@@ -333,10 +333,7 @@ func cardFailure(err error) *run.Failure {
 // extendedCard returns the card for an authenticated caller.
 func (a *Agent) extendedCard(ctx context.Context, r *http.Request, v wire.Version, caller *run.Caller) (jsontext.Value, *run.Failure) {
 	if caller.Principal == "" {
-		return nil, &run.Failure{
-			Kind: run.AuthRequired, Phase: run.PhaseAuth, By: run.Bridge, Executed: run.ExecutedNo, Demand: run.NoPrincipal(),
-			Message: "The extended card is for authenticated callers.",
-		}
+		return nil, run.NeedsCredential(run.NoPrincipal(), "The extended card is for authenticated callers.")
 	}
 	to, _ := a.routeOf(r.URL.Path)
 	made, err := a.cards.Card(ctx, card.Request{Base: urlOf(r, a.path), Skill: to.skill, Version: v.String(), Extended: true, Caller: front.Quiet(*caller)})

@@ -161,11 +161,8 @@ func (f *Front) enterStream(principal string) (leave func(), full *run.Failure) 
 	if stream.Set(1) {
 		return func() { stream.Set(0) }, nil
 	}
-	return nil, &run.Failure{
-		Kind: run.RateLimited, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo,
-		Message: "Too many streams are open here: end one, or ask without a stream.",
-		Limit:   &run.Limit{Name: "keep", Max: int64(o.StreamsOfOne)}, Retry: run.RetryIn(5*time.Second, 5),
-	}
+	return nil, run.TooMuch(run.PhaseInvoke, "Too many streams are open here: end one, or ask without a stream.",
+		run.Limit{Name: "keep", Max: int64(o.StreamsOfOne)}, run.RetryIn(5*time.Second, 5))
 }
 
 // subscribe answers SubscribeToTask and tasks/resubscribe.

@@ -194,11 +194,9 @@ func notKept(err error) *run.Failure {
 	if full, ok := errors.AsType[*run.Failure](err); ok {
 		return full
 	}
-	return &run.Failure{
-		Kind: run.Internal, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo,
-		Message: "The bridge can't store tasks at the moment; " + run.StorageAdvice(err) + ".",
-		Retry:   run.RetryIn(5*time.Second, 5), Cause: errors.Join(errNotKept, err),
-	}
+	failure := run.NotExecuted(run.Internal, run.PhaseInvoke, "The bridge can't store tasks at the moment; "+run.StorageAdvice(err)+".")
+	failure.Retry, failure.Cause = run.RetryIn(5*time.Second, 5), errors.Join(errNotKept, err)
+	return failure
 }
 
 // isUnshown reports whether a failure is only that a task can't be shown now.

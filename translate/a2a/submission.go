@@ -233,10 +233,7 @@ func (s *submission) Inputs(ctx context.Context, skill *translate.Skill) (jsonrp
 // Invoke implements [translate.Preparation]: it makes the task before the provider is called.
 func (s *submission) Invoke(ctx context.Context, skill *translate.Skill) *run.Failure {
 	if s.request.ctx.Err() != nil {
-		return &run.Failure{
-			Kind: run.CallerGone, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo,
-			Message: "The client disconnected before the skill was invoked.",
-		}
+		return run.NotExecuted(run.CallerGone, run.PhaseInvoke, "The client disconnected before the skill was invoked.")
 	}
 	var deadline time.Time
 	if !skill.Deadline.IsZero() {
@@ -300,9 +297,9 @@ func (s *submission) make(ctx context.Context, complete func(*task.Task)) *run.F
 		return nil
 	case errors.Is(err, errTaken), errors.Is(err, ledger.ErrEnded), errors.Is(err, ledger.ErrNoEntry):
 		s.taken = true
-		return &run.Failure{
-			Kind: run.CallerCanceled, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo, Message: "Another message to the task came first.", Cause: errTaken,
-		}
+		failure := run.NotExecuted(run.CallerCanceled, run.PhaseInvoke, "Another message to the task came first.")
+		failure.Cause = errTaken
+		return failure
 	}
 	return notKept(err)
 }

@@ -40,10 +40,7 @@ func IsOfDescriptor(f *run.Failure) bool {
 
 // otherVersion returns the failure for a version that the provider does not offer.
 func otherVersion(s *discovery.Skill, wanted string) *run.Failure {
-	return &run.Failure{
-		Kind: run.SkillNotFound, Phase: run.PhaseDescriptor, By: run.Bridge, Ref: run.Ref{SkillID: s.ID},
-		Message:  fmt.Sprintf("skill '%s' has version %s, not %s.", s.ID, s.Version, wanted),
-		Executed: run.ExecutedNo,
-		Argument: &run.Argument{Field: run.FieldVersion, Reason: run.NotFound},
-	}
+	f := run.NotExecuted(run.SkillNotFound, run.PhaseDescriptor, fmt.Sprintf("skill '%s' has version %s, not %s.", s.ID, s.Version, wanted))
+	f.SkillID, f.Argument = s.ID, &run.Argument{Field: run.FieldVersion, Reason: run.NotFound}
+	return f
 }

@@ -74,10 +74,10 @@ func Admit(ctx context.Context, require bool, c *run.Caller, refused func(ctx co
 func admit(require bool, c *run.Caller) (reason string, refused *run.Failure) {
 	switch {
 	case c.Ambiguous != "":
-		return c.Ambiguous, principalFailure(&run.Demand{By: run.Bridge, Reason: c.Ambiguous},
+		return c.Ambiguous, run.NeedsCredential(&run.Demand{By: run.Bridge, Reason: c.Ambiguous},
 			"This bridge refuses callers whose identity is ambiguous: "+c.Ambiguous+"; ask its operator")
 	case require && c.Principal == "":
-		return run.PrincipalRequired, principalFailure(run.NoPrincipal(),
+		return run.PrincipalRequired, run.NeedsCredential(run.NoPrincipal(),
 			"This bridge answers authenticated callers only: authenticate the HTTP request as its operator has told you")
 	}
 	return "", nil
@@ -95,7 +95,7 @@ func Unauthenticated(message string) *run.Failure {
 	if message == UnknownKey || message == InvalidToken {
 		demand.Reason = "the credential of the request is unknown"
 	}
-	return principalFailure(demand, message)
+	return run.NeedsCredential(demand, message)
 }
 
 // RefusedCaller returns the failure of a caller whose HTTP request is refused unread with a status, because of how it authenticates; nil: the
@@ -105,18 +105,11 @@ func RefusedCaller(status int, message string) *run.Failure {
 	case http.StatusUnauthorized:
 		return Unauthenticated(message)
 	case http.StatusForbidden:
-		return principalFailure(&run.Demand{By: run.Bridge, CallerActs: true, Reason: "the token lacks a scope"}, message)
+		return run.NeedsCredential(&run.Demand{By: run.Bridge, CallerActs: true, Reason: "the token lacks a scope"}, message)
 	case http.StatusServiceUnavailable:
-		return &run.Failure{
-			Kind: run.Unreachable, Message: message, Phase: run.PhaseAuth, By: run.Bridge, Executed: run.ExecutedNo, Retry: run.RetryIn(10*time.Second, 3),
-		}
+		failure := run.NotExecuted(run.Unreachable, run.PhaseAuth, message)
+		failure.Retry = run.RetryIn(10*time.Second, 3)
+		return failure
 	}
 	return nil
-}
-
-// principalFailure returns the failure of a caller that is refused because of its principal.
-func principalFailure(demand *run.Demand, message string) *run.Failure {
-	return &run.Failure{
-		Kind: run.AuthRequired, Message: message, Phase: run.PhaseAuth, By: run.Bridge, Executed: run.ExecutedNo, Demand: demand,
-	}
 }

@@ -256,8 +256,6 @@ func (u *usage) fits(owner Owner, size, reserved int64) *run.Limit {
 
 // refuse is the failure of a call whose run can't be kept.
 func refuse(limit *run.Limit) *run.Failure {
-	return &run.Failure{
-		Kind: run.RateLimited, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo, Limit: limit, Retry: run.RetryIn(30*time.Second, 10),
-		Message: fmt.Sprintf("Too much is kept about runs (%s: %d); nothing was sent to the provider", limit.Name, limit.Max),
-	}
+	message := fmt.Sprintf("Too much is kept about runs (%s: %d); nothing was sent to the provider", limit.Name, limit.Max)
+	return run.TooMuch(run.PhaseInvoke, message, *limit, run.RetryIn(30*time.Second, 10))
 }

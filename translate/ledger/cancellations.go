@@ -60,11 +60,10 @@ func (c *Cancellations) Cancel(ctx context.Context, principal string, ref *run.R
 		return true, nil
 	case err == nil && e.State == Canceled:
 	case err != nil && !errors.Is(err, ErrNoEntry):
-		return false, &run.Failure{
-			Kind: run.Internal, By: run.Bridge, Executed: run.ExecutedYes, Ref: *ref, Retry: run.RetryIn(2*time.Second, 5), Cause: err,
-			Message: "Internal error: the bridge can't use its database at the moment, so it is not known whether the run has ended or is canceled now. " +
-				"Follow the run to learn that, and cancel it again if it goes on; " + run.StorageAdvice(err),
-		}
+		failure = run.StorageFailed("", run.ExecutedYes, "the bridge can't use its database at the moment, so it is not known whether the run has ended or is canceled now. "+
+			"Follow the run to learn that, and cancel it again if it goes on", err)
+		failure.Ref = *ref
+		return false, failure
 	case c.Marks == nil:
 		c.runs.Add(run.KeyOf(principal, ref), time.Now(), runtoken.MaxLifetime)
 	default:

@@ -92,11 +92,8 @@ func (r *request) readAnswer(call *translate.Call) (value jsontext.Value, fault 
 		r.waited = time.Since(r.caller.Arrived)
 		r.caller.Arrived = r.caller.Arrived.Add(r.waited) // the skill has all of its time
 	case "decline", "cancel":
-		failure := &run.Failure{
-			Kind: run.AuthRequired, Phase: run.PhaseAuth, By: run.Bridge, Executed: run.ExecutedNo,
-			Message: "The user did not agree to connect the account that the skill needs, and nothing was executed. Do the following only if the user wants it after all.",
-			Demand:  &run.Demand{By: run.Provider, Reason: "the user did not agree to connect an account", ConnectURL: url},
-		}
+		demand := &run.Demand{By: run.Provider, Reason: "the user did not agree to connect an account", ConnectURL: url}
+		failure := run.NeedsCredential(demand, "The user did not agree to connect the account that the skill needs, and nothing was executed. Do the following only if the user wants it after all.")
 		r.report(failure)
 		return explain(r, failure, ""), nil, true
 	}

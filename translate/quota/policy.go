@@ -182,10 +182,7 @@ func (r *Rule) exceeded(name string, most int, what string, per, wait time.Durat
 
 // refused is the failure of a call that is not counted.
 func refused(name string, most int64, message string, wait time.Duration) *run.Failure {
-	return &run.Failure{
-		Kind: run.RateLimited, Phase: run.PhaseDiscovery, By: run.Bridge, Executed: run.ExecutedNo, Message: message,
-		Limit: &run.Limit{Name: name, Max: most, Own: true}, Retry: run.RetryIn(wait, 5),
-	}
+	return run.TooMuch(run.PhaseDiscovery, message, run.Limit{Name: name, Max: most, Own: true}, run.RetryIn(wait, 5))
 }
 
 // text returns a duration without units that are zero.

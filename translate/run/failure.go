@@ -376,15 +376,42 @@ func RetryIn(after time.Duration, attempts int) *Retry {
 	return &Retry{After: after, Attempts: attempts}
 }
 
+// NotExecuted is the failure of a call that the bridge ends before anything is executed.
+func NotExecuted(kind Kind, phase Phase, message string) *Failure {
+	return &Failure{Kind: kind, Phase: phase, By: Bridge, Executed: ExecutedNo, Message: message}
+}
+
 // WrongArgument is the failure of a call whose argument the bridge refuses before anything is executed.
 func WrongArgument(a Argument, message string) *Failure {
-	return &Failure{Kind: InvalidArguments, Phase: PhaseInvoke, By: Bridge, Executed: ExecutedNo, Message: message, Argument: &a}
+	f := NotExecuted(InvalidArguments, PhaseInvoke, message)
+	f.Argument = &a
+	return f
+}
+
+// NeedsCredential is the failure of a call that lacks a credential.
+func NeedsCredential(d *Demand, message string) *Failure {
+	f := NotExecuted(AuthRequired, PhaseAuth, message)
+	f.Demand = d
+	return f
+}
+
+// TooMuch is the failure of a call that exceeds a limit.
+func TooMuch(phase Phase, message string, limit Limit, retry *Retry) *Failure {
+	f := NotExecuted(RateLimited, phase, message)
+	f.Limit, f.Retry = &limit, retry
+	return f
 }
 
 // Busy is the failure of a call whose deadline passed before its work in the bridge had a turn.
 func Busy(phase Phase, message string) *Failure {
-	return &Failure{
-		Kind: RateLimited, Phase: phase, By: Bridge, Executed: ExecutedNo, Message: message,
-		Reach: &Reach{Reason: "the bridge is busy"}, Retry: RetryIn(time.Second, 3),
-	}
+	f := NotExecuted(RateLimited, phase, message)
+	f.Reach, f.Retry = &Reach{Reason: "the bridge is busy"}, RetryIn(time.Second, 3)
+	return f
+}
+
+// StorageFailed is the failure of a call while the database can't be used. The message is a sentence without its end: the advice follows.
+func StorageFailed(phase Phase, executed Executed, message string, err error) *Failure {
+	f := NotExecuted(Internal, phase, "Internal error: "+message+"; "+StorageAdvice(err))
+	f.Executed, f.Retry, f.Cause = executed, RetryIn(2*time.Second, 5), err
+	return f
 }

@@ -104,10 +104,7 @@ func roundUp(d time.Duration) time.Duration {
 
 // tokensUnavailable returns the error for keys of run tokens that can't be read.
 func (p *params) tokensUnavailable(executed run.Executed, err error) *jsonrpc.Error {
-	p.failure = &run.Failure{
-		Kind: run.Internal, By: run.Bridge, Executed: executed, Retry: run.RetryIn(2*time.Second, 5), Cause: err,
-		Message: "Internal error: the bridge can't read its keys for run tokens at the moment; " + run.StorageAdvice(err),
-	}
+	p.failure = run.StorageFailed("", executed, "the bridge can't read its keys for run tokens at the moment", err)
 	var b builder
 	b.Open()
 	b.Text("reason", "the keys of run tokens can't be read from the database")
@@ -189,10 +186,7 @@ func (f *Front) listRuns(ctx context.Context, p *params) (jsontext.Value, *jsonr
 		return nil, p.refusal()
 	}
 	if principal == "" {
-		p.failure = &run.Failure{
-			Kind: run.AuthRequired, Phase: run.PhaseAuth, By: run.Bridge, Executed: run.ExecutedNo, Demand: run.NoPrincipal(),
-			Message: methodListRuns + " is for authenticated callers: the runs of anonymous ones can't be told apart. A run_token finds a single run",
-		}
+		p.failure = run.NeedsCredential(run.NoPrincipal(), methodListRuns+" is for authenticated callers: the runs of anonymous ones can't be told apart. A run_token finds a single run")
 		return nil, p.refusal()
 	}
 	var page []*ledger.Entry
@@ -212,10 +206,7 @@ func (f *Front) listRuns(ctx context.Context, p *params) (jsontext.Value, *jsonr
 		}
 		var err error
 		if page, next, err = f.Kept.List(ctx, q, match); err != nil {
-			p.failure = &run.Failure{
-				Kind: run.Internal, By: run.Bridge, Executed: run.ExecutedNo, Retry: run.RetryIn(2*time.Second, 5), Cause: err,
-				Message: "Internal error: the bridge can't read the runs in its database at the moment; " + run.StorageAdvice(err),
-			}
+			p.failure = run.StorageFailed("", run.ExecutedNo, "the bridge can't read the runs in its database at the moment", err)
 			return nil, p.refusal()
 		}
 	}

@@ -242,7 +242,7 @@ func (r Request) unreachable(answer tokenAnswer) *run.Failure {
 	if answer.after > 0 {
 		retry = retryOnceAfter(min(answer.after, maxRetryAfter))
 	}
-	e := Failed(run.Unreachable, run.Bridge, "")
+	e := run.NotExecuted(run.Unreachable, run.PhaseAuth, "")
 	e.HTTPStatus, e.Retry, e.URL, e.Cause = answer.status, retry, RedactURL(r.Endpoint), answer.err
 	reason := "connection_failed"
 	switch {
@@ -302,16 +302,11 @@ func timedOut(err error) bool {
 	return ok && n.Timeout()
 }
 
-// Failed returns a failure of getting a credential.
-func Failed(kind run.Kind, by run.Party, message string) *run.Failure {
-	return &run.Failure{Kind: kind, Message: message, Phase: run.PhaseAuth, By: by, Executed: run.ExecutedNo}
-}
-
 // AuthRequired returns the error of a token that can't be obtained.
 func AuthRequired(by run.Party, tokenURL string, r Refusal) *run.Failure {
-	e := Failed(run.AuthRequired, by, r.Message)
-	e.Advice, e.URL = run.AskOperator+" to "+r.Advice+" for this provider.", RedactURL(tokenURL)
-	e.Demand = &run.Demand{By: by, Type: string(document.AuthOAuth2), TokenURL: e.URL, Reason: r.Reason}
+	bare := RedactURL(tokenURL)
+	e := run.NeedsCredential(&run.Demand{By: by, Type: string(document.AuthOAuth2), TokenURL: bare, Reason: r.Reason}, r.Message)
+	e.By, e.URL, e.Advice = by, bare, run.AskOperator+" to "+r.Advice+" for this provider."
 	return e
 }
 

@@ -195,7 +195,7 @@ func (r Rotation) TryLock(ctx context.Context) (unlock func(), failure *run.Fail
 
 // InUse is the failure of a call that can't have the refresh token.
 func (r Rotation) InUse(cause error) *run.Failure {
-	e := Failed(run.Unreachable, run.Bridge, "The refresh token is in use by another instance of the bridge.")
+	e := run.NotExecuted(run.Unreachable, run.PhaseAuth, "The refresh token is in use by another instance of the bridge.")
 	e.Retry, e.Reach, e.Cause = run.RetryIn(2*time.Second, 3), &run.Reach{URL: RedactURL(r.Endpoint), Reason: "locked"}, cause
 	return e
 }
@@ -203,10 +203,8 @@ func (r Rotation) InUse(cause error) *run.Failure {
 // Unavailable is the failure of a call that needs a new access token while the database can't be used: another instance may have
 // replaced the refresh token.
 func (r Rotation) Unavailable(err error) *run.Failure {
-	e := Failed(run.Internal, run.Bridge, "Internal error: the bridge can't use its database at the moment, which has the newest refresh token for this provider. "+
-		"Nothing was sent to the provider; "+run.StorageAdvice(err))
-	e.Retry, e.Cause = run.RetryIn(2*time.Second, 5), err
-	return e
+	return run.StorageFailed(run.PhaseAuth, run.ExecutedNo,
+		"the bridge can't use its database at the moment, which has the newest refresh token for this provider. Nothing was sent to the provider", err)
 }
 
 // newest returns the refresh token to use: the stored one, which another instance may have stored, unless the known one could not be stored since

@@ -195,7 +195,7 @@ func (s *Store) await(ctx context.Context, key Key, g *grant, f Fetch) (string, 
 		}
 		return r.Val.(string), nil
 	case <-ctx.Done():
-		e := Failed(run.DeadlineExceeded, run.Bridge, "The call ended before the token endpoint had answered.")
+		e := run.NotExecuted(run.DeadlineExceeded, run.PhaseAuth, "The call ended before the token endpoint had answered.")
 		e.Cause = context.Cause(ctx)
 		return "", e
 	}
@@ -226,7 +226,7 @@ func (s *Store) fetch(key Key, g *grant, f Fetch) <-chan singleflight.Result {
 func recovering(ctx context.Context, f Fetch, newest Refresh) (granted Granted, err *run.Failure) {
 	if bug := panics.Recovered(func() { granted, err = f(ctx, newest) }); bug != nil {
 		granted = Granted{Refresh: newest}
-		err = Failed(run.Internal, run.Bridge, "Fetching a token failed because of a bug in the bridge.")
+		err = run.NotExecuted(run.Internal, run.PhaseAuth, "Fetching a token failed because of a bug in the bridge.")
 		err.Cause = bug
 	}
 	return granted, err

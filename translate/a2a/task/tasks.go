@@ -227,7 +227,5 @@ func NoPlace(failure *run.Failure) error {
 	if strings.HasPrefix(failure.Limit.Name, "bytes") {
 		message = "The messages and outputs of the tasks here take too much place; try again when some have expired, or send less."
 	}
-	return &run.Failure{
-		Kind: run.RateLimited, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo, Message: message, Limit: failure.Limit, Retry: run.RetryIn(5*time.Second, 5),
-	}
+	return run.TooMuch(run.PhaseInvoke, message, *failure.Limit, run.RetryIn(5*time.Second, 5))
 }

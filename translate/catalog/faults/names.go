@@ -16,21 +16,18 @@ func NotFound(name string, candidates []string, unread []string) *run.Failure {
 	if len(candidates) > 0 {
 		message += fmt.Sprintf(" Did you mean %s?", enumerate(candidates))
 	}
-	return &run.Failure{
-		Kind: run.SkillNotFound, Message: message + notSearched(unread), Phase: run.PhaseDiscovery, By: run.Bridge,
-		Executed: run.ExecutedNo, Argument: &run.Argument{Field: run.FieldSkill, Reason: run.NotFound, Value: name, Candidates: candidates, Unread: unread},
-	}
+	f := run.NotExecuted(run.SkillNotFound, run.PhaseDiscovery, message+notSearched(unread))
+	f.Argument = &run.Argument{Field: run.FieldSkill, Reason: run.NotFound, Value: name, Candidates: candidates, Unread: unread}
+	return f
 }
 
 // Ambiguous returns the failure for a name that several skills match, or that has no namespace
 // although there are several sources. unread names those that could not be searched.
 func Ambiguous(name string, candidates, unread []string) *run.Failure {
 	name = shorten(name)
-	return &run.Failure{
-		Kind: run.InvalidArguments, Message: fmt.Sprintf("'%s' does not say which skill is meant; say %s.", name, enumerate(candidates)) + notSearched(unread),
-		Phase: run.PhaseDiscovery, By: run.Bridge, Executed: run.ExecutedNo,
-		Argument: &run.Argument{Field: run.FieldSkill, Reason: run.Ambiguous, Candidates: candidates, Unread: unread},
-	}
+	f := run.NotExecuted(run.InvalidArguments, run.PhaseDiscovery, fmt.Sprintf("'%s' does not say which skill is meant; say %s.", name, enumerate(candidates))+notSearched(unread))
+	f.Argument = &run.Argument{Field: run.FieldSkill, Reason: run.Ambiguous, Candidates: candidates, Unread: unread}
+	return f
 }
 
 // notSearched returns a sentence, after a space, about sources that could not be searched, or nothing if there are none.

@@ -325,10 +325,7 @@ var errDamaged = errors.New("it has no digest")
 
 // unknown returns the failure of a call for which it is not known whether the descriptor may be used.
 func unknown(read *discovery.Skill, what string, err error) *run.Failure {
-	return &run.Failure{
-		Kind: run.Internal, Phase: run.PhaseDescriptor, By: run.Bridge, Executed: run.ExecutedNo, Ref: run.Ref{SkillID: read.ID},
-		Message: "The bridge can't tell whether the provider has changed this skill: " + what + ".",
-		Advice:  run.AskOperator + ": the log has the reason.",
-		Cause:   fmt.Errorf("on_change hold: %s: %w", what, err),
-	}
+	f := run.NotExecuted(run.Internal, run.PhaseDescriptor, "The bridge can't tell whether the provider has changed this skill: "+what+".")
+	f.SkillID, f.Advice, f.Cause = read.ID, run.AskOperator+": the log has the reason.", fmt.Errorf("on_change hold: %s: %w", what, err)
+	return f
 }

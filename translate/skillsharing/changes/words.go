@@ -167,10 +167,7 @@ func wordsOf(r *Record) *discovery.Words {
 
 // unknownList returns the failure of a list whose words are not known.
 func unknownList(err error) *run.Failure {
-	return &run.Failure{
-		Kind: run.Internal, Phase: run.PhaseDiscovery, By: run.Bridge, Executed: run.ExecutedNo,
-		Message: "The bridge can't tell whether the provider has changed its skills: the descriptors that are in use can't be read.",
-		Advice:  run.AskOperator + ": the log has the reason.",
-		Cause:   fmt.Errorf("on_change hold: the descriptors that are in use can't be read: %w", err),
-	}
+	f := run.NotExecuted(run.Internal, run.PhaseDiscovery, "The bridge can't tell whether the provider has changed its skills: the descriptors that are in use can't be read.")
+	f.Advice, f.Cause = run.AskOperator+": the log has the reason.", fmt.Errorf("on_change hold: the descriptors that are in use can't be read: %w", err)
+	return f
 }

@@ -55,12 +55,8 @@ func (r *Reader) documentError(ctx context.Context, phase run.Phase, u *url.URL,
 		return e
 	}
 	if errors.Is(err, cache.ErrQueued) && timeIsUp(ctx) {
-		return &run.Failure{
-			Kind: run.RateLimited, Phase: phase, By: run.Bridge, Executed: run.ExecutedNo,
-			Message: fmt.Sprintf("Too many descriptors of the provider, or of one host or publisher, are being read here (the limit is %d at a time); try again later.", r.Limits.Reads),
-			Limit:   &run.Limit{Name: "reads", Max: int64(r.Limits.Reads)},
-			Retry:   run.RetryIn(exchange.TimeoutDelay, exchange.RetryAttempts),
-		}
+		message := fmt.Sprintf("Too many descriptors of the provider, or of one host or publisher, are being read here (the limit is %d at a time); try again later.", r.Limits.Reads)
+		return run.TooMuch(phase, message, run.Limit{Name: "reads", Max: int64(r.Limits.Reads)}, run.RetryIn(exchange.TimeoutDelay, exchange.RetryAttempts))
 	}
 	if errors.Is(err, cache.ErrParsing) && timeIsUp(ctx) {
 		return run.Busy(phase, fmt.Sprintf("The provider's %s was read, but the bridge was too busy to check it in time; try again later.", document.AnswerName(phase)))
@@ -73,11 +69,9 @@ func (r *Reader) documentError(ctx context.Context, phase run.Phase, u *url.URL,
 
 // late is why a stale document is used although its origin has not failed yet.
 func late(phase run.Phase) *run.Failure {
-	return &run.Failure{
-		Kind: run.Unreachable, Phase: phase, By: run.Bridge, Executed: run.ExecutedNo,
-		Message: fmt.Sprintf("The provider's %s was not read in time.", document.AnswerName(phase)),
-		Reach:   &run.Reach{Reason: "it did not answer in time"}, Retry: run.RetryIn(exchange.TimeoutDelay, exchange.RetryAttempts),
-	}
+	f := run.NotExecuted(run.Unreachable, phase, fmt.Sprintf("The provider's %s was not read in time.", document.AnswerName(phase)))
+	f.Reach, f.Retry = &run.Reach{Reason: "it did not answer in time"}, run.RetryIn(exchange.TimeoutDelay, exchange.RetryAttempts)
+	return f
 }
 
 // statusError returns the failure for the HTTP status of an answer that is not a document. It does not parse a body that
@@ -132,8 +126,8 @@ func passing(err error, answer http.Header) error {
 // WrongID returns the failure for a descriptor whose id differs from the id in its index
 // entry.
 func WrongID(s *Skill, listed string) *run.Failure {
-	e := document.InvalidDescriptor(
-		fmt.Sprintf("The descriptor of skill %s describes another skill, %s.", listed, s.ID),
+	e := document.Unusable(
+		run.PhaseDescriptor, fmt.Sprintf("The descriptor of skill %s describes another skill, %s.", listed, s.ID),
 		run.Violation{
 			Path: "/id", Message: "must be the id of the index entry",
 			Expected: jsonvalue.Quoted(listed), Actual: jsonvalue.Quoted(s.ID),
@@ -177,9 +171,6 @@ func (r *Reader) warnOfStale(ctx context.Context, phase run.Phase, u *url.URL, e
 
 // secretError returns the failure for a document that repeats a credential.
 func secretError(phase run.Phase) *run.Failure {
-	return &run.Failure{
-		Kind: run.InvalidDocument, Phase: phase, By: run.Bridge, Executed: run.ExecutedNo,
-		Message:    fmt.Sprintf("The provider's %s is not used, because it contains a credential of the bridge.", document.AnswerName(phase)),
-		Violations: []run.Violation{{Message: "must not contain the bridge's credential"}},
-	}
+	message := fmt.Sprintf("The provider's %s is not used, because it contains a credential of the bridge.", document.AnswerName(phase))
+	return document.Unusable(phase, message, run.Violation{Message: "must not contain the bridge's credential"})
 }

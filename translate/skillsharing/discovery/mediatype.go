@@ -28,9 +28,7 @@ func CheckMediaType(phase run.Phase, h http.Header) *run.Failure {
 	if value != "" {
 		served = fmt.Sprintf("as %q", safetext.Clip(value, 100))
 	}
-	return &run.Failure{
-		Kind: run.InvalidDocument, Phase: phase, By: run.Bridge, Executed: run.ExecutedNo,
-		Message:    fmt.Sprintf("The provider's %s is served %s, not as application/json.", document.AnswerName(phase), served),
-		Violations: []run.Violation{{Message: "must be served as application/json", Expected: jsonvalue.Quoted("application/json"), Actual: jsonvalue.Quoted(safetext.Clip(value, 100))}},
-	}
+	return document.Unusable(phase, fmt.Sprintf("The provider's %s is served %s, not as application/json.", document.AnswerName(phase), served), run.Violation{
+		Message: "must be served as application/json", Expected: jsonvalue.Quoted("application/json"), Actual: jsonvalue.Quoted(safetext.Clip(value, 100)),
+	})
 }

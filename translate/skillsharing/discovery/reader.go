@@ -144,7 +144,7 @@ func (l Location) address() address { return address{kind: descriptorDocument, t
 func (l Location) parse() (*url.URL, *run.Failure) {
 	u, err := document.ParseEndpointURL(string(l))
 	if err != nil {
-		return nil, document.InvalidDescriptor("The index names an unusable descriptor URL.", run.Violation{Path: "/descriptor_url", Message: err.Error()})
+		return nil, document.Unusable(run.PhaseDescriptor, "The index names an unusable descriptor URL.", run.Violation{Path: "/descriptor_url", Message: err.Error()})
 	}
 	return u, nil
 }
@@ -176,7 +176,7 @@ func (r *Reader) SkillDocument(ctx context.Context, at Location, id string, name
 	doc, e := r.document(ctx, of, func(response *cache.Response) (any, error) {
 		artifact, _, isArtifact := skillsite.ArtifactOf(string(at))
 		if r.Site != isArtifact {
-			return nil, document.InvalidDescriptor("The index names an unusable descriptor URL.", run.Violation{Path: "/descriptor_url", Message: "must have the form of the source's descriptors"})
+			return nil, document.Unusable(run.PhaseDescriptor, "The index names an unusable descriptor URL.", run.Violation{Path: "/descriptor_url", Message: "must have the form of the source's descriptors"})
 		}
 		if e := CheckMediaType(run.PhaseDescriptor, response.Header); e != nil && !r.Site { // the digest tells whether it is the file
 			return nil, e

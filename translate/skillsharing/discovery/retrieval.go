@@ -153,13 +153,12 @@ func (t *lookup) admit(u *url.URL, first bool) *run.Failure {
 		t.requests = append(t.requests, r)
 		return nil
 	}
-	return &run.Failure{
-		Kind: run.RateLimited, Phase: t.phase, By: run.Bridge, Executed: run.ExecutedNo, URL: exchange.BareURL(u),
-		Message: fmt.Sprintf("Too many requests for the provider's %s, or for others at the same host, which is not the provider's own, have failed (the limit is %d a minute); try again later.",
-			document.AnswerName(t.phase), t.Limits.FailedReads),
-		Limit: &run.Limit{Name: "failed_reads", Max: int64(t.Limits.FailedReads)},
-		Retry: run.RetryIn(pause.Truncate(time.Millisecond)+time.Millisecond, exchange.RetryAttempts),
-	}
+	failure := run.TooMuch(t.phase, fmt.Sprintf(
+		"Too many requests for the provider's %s, or for others at the same host, which is not the provider's own, have failed (the limit is %d a minute); try again later.",
+		document.AnswerName(t.phase), t.Limits.FailedReads,
+	), run.Limit{Name: "failed_reads", Max: int64(t.Limits.FailedReads)}, run.RetryIn(pause.Truncate(time.Millisecond)+time.Millisecond, exchange.RetryAttempts))
+	failure.URL = exchange.BareURL(u)
+	return failure
 }
 
 // maxReading is how many descriptors of the largest size find room in memory while they are read from a source. One host or publisher has at most half of
@@ -221,19 +220,14 @@ func (t *lookup) AnswerLimit() (name string, most int64) { return "reads_size", 
 
 func (t *lookup) noRoom() *run.Failure {
 	name, most := t.AnswerLimit()
-	return &run.Failure{
-		Kind: run.RateLimited, Phase: t.phase, By: run.Bridge, Executed: run.ExecutedNo,
-		Message: fmt.Sprintf("Too many large descriptors of the provider, or of one host or publisher, are being read here (at most %d bytes at a time); try again later.", most),
-		Limit:   &run.Limit{Name: name, Max: most},
-		Retry:   run.RetryIn(exchange.TimeoutDelay, exchange.RetryAttempts),
-	}
+	message := fmt.Sprintf("Too many large descriptors of the provider, or of one host or publisher, are being read here (at most %d bytes at a time); try again later.", most)
+	return run.TooMuch(t.phase, message, run.Limit{Name: name, Max: most}, run.RetryIn(exchange.TimeoutDelay, exchange.RetryAttempts))
 }
 
 func redirectError(phase run.Phase, status int, reason string) error {
-	return passingError{&run.Failure{
-		Kind: run.ProviderFault, Phase: phase, By: run.Bridge, HTTPStatus: status, Executed: run.ExecutedNo,
-		Message: "The provider's document can't be read: " + reason + ".",
-	}}
+	failure := run.NotExecuted(run.ProviderFault, phase, "The provider's document can't be read: "+reason+".")
+	failure.HTTPStatus = status
+	return passingError{failure}
 }
 
 // redirectTarget returns the target of a redirect; empty: the answer is not a redirect.

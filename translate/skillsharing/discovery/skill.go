@@ -139,7 +139,7 @@ func hostOf(u *url.URL) string {
 }
 
 func invalidURL(pointer string, err error) *run.Failure {
-	return document.InvalidDescriptor("The descriptor has an unusable URL.", run.Violation{Path: pointer, Message: err.Error()})
+	return document.Unusable(run.PhaseDescriptor, "The descriptor has an unusable URL.", run.Violation{Path: pointer, Message: err.Error()})
 }
 
 // CheckInputs checks arguments by the descriptor's input definitions. It returns nil if they are valid,
@@ -205,14 +205,13 @@ func (s *Skill) Unsupported() *run.Failure {
 		return nil
 	}
 	contentType := s.Endpoint.ContentType
-	return &run.Failure{
-		Kind: run.NotSupported, Phase: run.PhaseDescriptor, By: run.Bridge, Executed: run.ExecutedNo, Ref: run.Ref{SkillID: s.ID},
-		Message: fmt.Sprintf("The skill takes requests of the type %s, and bridges send only JSON.", safetext.Line(contentType, maxShownType)),
-		Violations: []run.Violation{{
-			Path: "/endpoint/content_type", Message: "is not a JSON media type, and bridges send only JSON",
-			Expected: jsonvalue.Quoted("application/json"), Actual: jsonvalue.Shown(contentType),
-		}},
-	}
+	message := fmt.Sprintf("The skill takes requests of the type %s, and bridges send only JSON.", safetext.Line(contentType, maxShownType))
+	f := document.Unusable(run.PhaseDescriptor, message, run.Violation{
+		Path: "/endpoint/content_type", Message: "is not a JSON media type, and bridges send only JSON",
+		Expected: jsonvalue.Quoted("application/json"), Actual: jsonvalue.Shown(contentType),
+	})
+	f.Kind, f.SkillID = run.NotSupported, s.ID
+	return f
 }
 
 // maxShownType bounds a media type in a message, in characters.

@@ -26,9 +26,7 @@ func Invalid(phase run.Phase, what string, found ...run.Violation) *run.Failure 
 	case more > 1:
 		message += fmt.Sprintf(" (and %d more violations)", more)
 	}
-	f := InvalidDescriptor(message, found...)
-	f.Phase = phase
-	return f
+	return Unusable(phase, message, found...)
 }
 
 // InvalidEntry returns the failure of a skill whose entry in an index can't be used.
@@ -44,12 +42,11 @@ func unreadable(err error) jsonvalue.Violations {
 	return jsonvalue.Violations{{Message: safetext.Clip("can't be read: "+err.Error(), jsonvalue.MaxMessage)}}
 }
 
-// InvalidDescriptor returns the failure of an invalid descriptor (section 8.3.1).
-func InvalidDescriptor(message string, violations ...run.Violation) *run.Failure {
-	return &run.Failure{
-		Kind: run.InvalidDocument, Message: message, Phase: run.PhaseDescriptor, By: run.Bridge,
-		Executed: run.ExecutedNo, Violations: violations,
-	}
+// Unusable returns the failure of a document that can't be used (section 8.3.1).
+func Unusable(phase run.Phase, message string, violations ...run.Violation) *run.Failure {
+	f := run.NotExecuted(run.InvalidDocument, phase, message)
+	f.Violations = violations
+	return f
 }
 
 // IsDocument reports whether the answers of a phase are documents, which all calls share.

@@ -35,17 +35,12 @@ func CheckVersion(doc []byte) *run.Failure {
 // versionError returns the failure of a document of a newer MAJOR version (section 8.3.7).
 func versionError(document string) *run.Failure {
 	document = safetext.Clip(document, jsonvalue.MaxActual)
-	return &run.Failure{
-		Kind:     run.VersionIncompatible,
-		Message:  fmt.Sprintf("Protocol version %s is not compatible with consumer version %s", document, ConsumerVersion),
-		Phase:    run.PhaseDescriptor,
-		By:       run.Bridge,
-		Executed: run.ExecutedNo,
-		Violations: []run.Violation{{
-			Path: "/protocol/version", Message: "must be one that this consumer can use",
-			Expected: jsonvalue.Quoted(fmt.Sprintf(">=0.0.0 <%d.0.0", ConsumerMajor+1)), Actual: jsonvalue.Quoted(document),
-		}},
-	}
+	f := Unusable(run.PhaseDescriptor, fmt.Sprintf("Protocol version %s is not compatible with consumer version %s", document, ConsumerVersion), run.Violation{
+		Path: "/protocol/version", Message: "must be one that this consumer can use",
+		Expected: jsonvalue.Quoted(fmt.Sprintf(">=0.0.0 <%d.0.0", ConsumerMajor+1)), Actual: jsonvalue.Quoted(document),
+	})
+	f.Kind = run.VersionIncompatible
+	return f
 }
 
 // declaredVersion returns protocol.version of a JSON document, even if the

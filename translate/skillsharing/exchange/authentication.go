@@ -115,9 +115,7 @@ func (s *Sender) Untrusted(auth *document.Auth, u *url.URL, reason string) (*run
 
 // AuthError returns an AUTH_REQUIRED of the bridge, with the details that section 8.3.2 requires.
 func AuthError(auth *document.Auth, by run.Party, reason string) *run.Failure {
-	return &run.Failure{
-		Kind: run.AuthRequired, Phase: run.PhaseAuth, By: run.Bridge, Executed: run.ExecutedNo, Demand: DemandOf(auth, by, reason),
-	}
+	return run.NeedsCredential(DemandOf(auth, by, reason), "")
 }
 
 // DemandOf describes the authentication in a descriptor; a nil auth: there is none.

@@ -219,11 +219,9 @@ type judging interface {
 // nil: it may.
 func (s *Sender) Permitted(ctx context.Context, u *url.URL, phase run.Phase) *run.Failure {
 	if u.Scheme != "https" && !s.AllowHTTP {
-		return &run.Failure{
-			Kind: run.Unreachable, Phase: phase, By: run.Bridge, Executed: run.ExecutedNo, Refused: run.RulePlainHTTP, URL: BareURL(u),
-			Message: "The provider's URL does not use TLS, which this bridge requires.",
-			Reach:   &run.Reach{URL: BareURL(u), Reason: "plain http is not allowed"},
-		}
+		f := run.NotExecuted(run.Unreachable, phase, "The provider's URL does not use TLS, which this bridge requires.")
+		f.Refused, f.URL, f.Reach = run.RulePlainHTTP, BareURL(u), &run.Reach{URL: BareURL(u), Reason: "plain http is not allowed"}
+		return f
 	}
 	if t, ok := s.Transport.(judging); ok {
 		if err := t.Judge(ctx, s.Source, u); err != nil {

@@ -63,8 +63,8 @@ func (a Artifact) check(text []byte) *run.Failure {
 	if a.Digest == sum || a.Digest == digestOf(byteOrderMark, text) {
 		return nil
 	}
-	return document.InvalidDescriptor(
-		"The skill is not used, because its file is not the one that the site's index lists: the SHA-256 digests differ.",
+	return document.Unusable(
+		run.PhaseDescriptor, "The skill is not used, because its file is not the one that the site's index lists: the SHA-256 digests differ.",
 		run.Violation{Path: pathOfDigest, Message: "must be that of the file", Expected: jsonvalue.Quoted(a.Digest), Actual: jsonvalue.Quoted(sum)})
 }
 
@@ -91,7 +91,7 @@ func (a Artifact) Read(text []byte, served *url.URL) (*Files, []byte, error) {
 		return nil, nil, failure
 	}
 	invalid := func(message string, v run.Violation) (*Files, []byte, error) {
-		return nil, nil, document.InvalidDescriptor(message, v)
+		return nil, nil, document.Unusable(run.PhaseDescriptor, message, v)
 	}
 	files := single(text)
 	if a.Type == TypeArchive {
