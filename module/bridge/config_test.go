@@ -53,7 +53,7 @@ func TestDefaults(t *testing.T) {
 	equal(t, "response size", c.MaxResponseSize, int64(10<<20))
 	equal(t, "plain HTTP", c.AllowHTTP, false)
 	equal(t, "limits", c.Limits, document.Limits{
-		Depth: 512, DocumentSize: 4 << 20, SchemaSize: 64 << 10,
+		DocumentSize: 4 << 20, SchemaSize: 64 << 10,
 		OutputSize: 10 << 20, Reads: 64, FailedReads: 60, BodyTimeout: 30 * time.Second,
 	})
 	equal(t, "places", c.MaxRunsPerSource, c.MaxRuns/2)
@@ -100,7 +100,7 @@ func TestSettings(t *testing.T) {
 	equal(t, "plain HTTP", c.AllowHTTP, true)
 	equal(t, "cache", h.Cache.config(), cache.Config{MaxSize: 6, MaxTTL: 7 * time.Second})
 	equal(t, "limits", c.Limits, document.Limits{
-		Depth: 512, DocumentSize: 4, SchemaSize: 11, OutputSize: 3,
+		DocumentSize: 4, SchemaSize: 11, OutputSize: 3,
 		Reads: 64, FailedReads: 60, BodyTimeout: 30 * time.Second,
 	})
 	equal(t, "places", []int{c.MaxRuns, c.MaxRunsPerSource}, []int{16, 14})

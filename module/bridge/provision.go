@@ -95,7 +95,6 @@ func (h *Handler) setup(bridge *translate.Bridge, config *translate.Config, o *o
 			o.RefusedCaller(ctx, h.identity(), method, reason)
 		},
 		Server: func(handler jsonrpc.Handler, profile jsonrpc.Profile) *jsonrpc.Server {
-			profile.MaxDepth = config.Limits.Depth
 			return &jsonrpc.Server{
 				Handler:        handler,
 				Profile:        profile,

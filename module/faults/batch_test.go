@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/skill-bridge/caddy-skill-bridge/module/internal/guards"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
 )
@@ -125,7 +124,6 @@ func TestR52ChunkedRequests(t *testing.T) {
 func TestR57RequestLimitsAreNamed(t *testing.T) {
 	testbed.CheckLeaks(t)
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
-	testbed.Guard(t, func(g *guards.Guards) { g.Reading.Depth = 7 })
 	c := testbed.StartCaddy(t, withProvider(p, "max_request_size 2KiB", "max_batch 3"))
 	for _, test := range []struct {
 		name, body   string
@@ -134,7 +132,7 @@ func TestR57RequestLimitsAreNamed(t *testing.T) {
 		limit        string
 		most         int
 	}{
-		{"depth", strings.Repeat("[", 8) + strings.Repeat("]", 8), 400, -32700, "nested deeper than 7 levels", "depth", 7},
+		{"depth", strings.Repeat("[", 513) + strings.Repeat("]", 513), 400, -32700, "nested deeper than 512 levels", "depth", 512},
 		{"body", strings.Repeat(" ", 2049), 413, -32600, "max_request_size: 2048", "max_request_size", 2048},
 		{"batch", "[1,2,3,4]", 200, -32600, "max_batch: 3", "max_batch", 3},
 	} {

@@ -92,14 +92,14 @@ type element struct {
 // The raw values of the message are slices of body, which must not be changed while
 // the message is in use.
 func (m *message) decode(body []byte, p *Profile) *Error {
-	text, depth := bytes.TrimPrefix(body, []byte("\ufeff")), cmp.Or(p.MaxDepth, defaultMaxDepth)
-	reader := strictjson.Borrow(text, depth, true)
+	text := bytes.TrimPrefix(body, []byte("\ufeff"))
+	reader := strictjson.Borrow(text, maxDepth, true)
 	defer reader.GiveBack()
 	fault, ok := m.read(text, p, reader)
 	if !ok {
 		if reader.Deeper() {
 			m.Elements = nil
-			return p.exceeded(CodeParseError, "nested deeper than "+strconv.Itoa(depth)+" levels", &Limit{limitDepth, int64(depth)})
+			return p.exceeded(CodeParseError, "nested deeper than "+strconv.Itoa(maxDepth)+" levels", &Limit{limitDepth, maxDepth})
 		}
 		fault = p.fault(CodeParseError, syntaxReason(strictjson.Fault(text, true), len(body)-len(text)))
 	}

@@ -22,7 +22,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(batch(3)), 2, false)
 	f.Add([]byte(`[[],{"jsonrpc":"2.0","method":"x","params":{"a":1,"a":2},"id":1.50},{"id":1}]`), 50, true)
 	f.Fuzz(func(t *testing.T, body []byte, maxBatch int, nullID bool) {
-		p := jsonrpc.Profile{MaxBatch: maxBatch, NullID: nullID, MaxDepth: 512}
+		p := jsonrpc.Profile{MaxBatch: maxBatch, NullID: nullID}
 		original := bytes.Clone(body)
 		msg, fault := jsonrpc.Decode(body, &p)
 		if !bytes.Equal(body, original) {

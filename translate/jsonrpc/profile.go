@@ -8,9 +8,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// defaultMaxDepth is the default of [Profile.MaxDepth]. Real documents stay below 100. A bound
-// is needed because parsers recurse.
-const defaultMaxDepth = 512
+// maxDepth is how deep arrays and objects may nest in a body; the outermost has the depth 1. A deeper one is a parse error.
+// Real documents stay below 100. A bound is needed because parsers recurse.
+const maxDepth = 512
 
 // Profile has the differences between protocols that use JSON-RPC. Its functions are called
 // from several goroutines at a time.
@@ -29,9 +29,6 @@ type Profile struct {
 	TakesResponse func(r *http.Request) bool
 	// OmitNullID leaves the id out of errors for requests without a readable one; otherwise it is null.
 	OmitNullID bool
-	// MaxDepth is how deep arrays and objects may nest; the outermost has the depth 1.
-	// A deeper body is a parse error. 0: 512. The parser's own limit is 10,000.
-	MaxDepth int
 	// Methods are names of methods for which requests share one string, to save
 	// memory. The list may be incomplete.
 	Methods []string
@@ -84,7 +81,7 @@ type Limit struct {
 
 // The names of limits. Operators can set those that begin with max.
 const (
-	limitDepth   = "depth"            // [Profile.MaxDepth]
+	limitDepth   = "depth"            // [maxDepth]
 	limitBatch   = "max_batch"        // [Profile.MaxBatch]
 	limitRequest = "max_request_size" // [Server.MaxRequestSize]
 	limitAnswer  = "answer_size"      // [Server.MaxAnswerSize]

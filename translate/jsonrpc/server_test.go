@@ -283,15 +283,15 @@ func TestErrorData(t *testing.T) {
 // TestLimitsAreNamed: errors name the limit that was exceeded.
 func TestLimitsAreNamed(t *testing.T) {
 	s := newToyServer()
-	s.MaxRequestSize = 100
-	s.Profile.MaxBatch, s.Profile.MaxDepth = 2, 5
+	s.MaxRequestSize = 1100
+	s.Profile.MaxBatch = 2
 	s.Profile.ErrorData = func(_ int, _ string, limit *jsonrpc.Limit) jsontext.Value {
 		if limit == nil {
 			return nil
 		}
 		return jsontext.Value(`"` + limit.Name + " " + strconv.FormatInt(limit.Max, 10) + `"`)
 	}
-	chunked := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(strings.Repeat(" ", 101)))
+	chunked := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(strings.Repeat(" ", 1101)))
 	chunked.ContentLength = -1
 	elsewhere := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil)
 	elsewhere.Body = http.MaxBytesReader(nil, io.NopCloser(strings.NewReader("1234")), 3) // by a handler in front
@@ -304,10 +304,10 @@ func TestLimitsAreNamed(t *testing.T) {
 		body    string
 		answer  string
 	}{
-		{"depth", nil, `[[[[[[]]]]]]`, answer(-32700, "Parse error: nested deeper than 5 levels", "depth 5")},
+		{"depth", nil, nested(513), answer(-32700, "Parse error: nested deeper than 512 levels", "depth 512")},
 		{"batch", nil, `[1,2,3]`, answer(-32600, "Invalid Request: the batch has more than 2 elements: send several smaller ones (max_batch: 2)", "max_batch 2")},
-		{"size", nil, strings.Repeat(" ", 101), answer(-32600, "Invalid Request: the body is larger than 100 bytes (max_request_size: 100)", "max_request_size 100")},
-		{"size of chunks", chunked, "", answer(-32600, "Invalid Request: the body is larger than 100 bytes (max_request_size: 100)", "max_request_size 100")},
+		{"size", nil, strings.Repeat(" ", 1101), answer(-32600, "Invalid Request: the body is larger than 1100 bytes (max_request_size: 1100)", "max_request_size 1100")},
+		{"size of chunks", chunked, "", answer(-32600, "Invalid Request: the body is larger than 1100 bytes (max_request_size: 1100)", "max_request_size 1100")},
 		{"size in front", elsewhere, "", answer(-32600, "Invalid Request", " 3")},
 	} {
 		r := c.request

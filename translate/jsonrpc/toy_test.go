@@ -16,7 +16,7 @@ import (
 )
 
 // profile has large limits; tests lower the one that they are about.
-var profile = jsonrpc.Profile{MaxBatch: 50, NullID: true, MaxDepth: 512}
+var profile = jsonrpc.Profile{MaxBatch: 50, NullID: true}
 
 // toys are the methods that the examples of JSON-RPC 2.0, section 7 call.
 func toys(_ context.Context, req *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {

@@ -78,7 +78,7 @@ func late(phase run.Phase) *run.Failure {
 // nests too deep.
 func statusError(r *Reader, phase run.Phase, s *cache.StatusError) *run.Failure {
 	a := &exchange.Answer{Status: s.StatusCode, Header: s.Header, Body: s.Body}
-	said := document.ParseMembers(a.Body, r.Limits.MaxDepth())
+	said := document.ParseMembers(a.Body, document.MaxDepth)
 	e := r.JudgeError(a, &said, phase, "")
 	switch {
 	case e.Kind == run.AuthRequired:

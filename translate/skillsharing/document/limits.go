@@ -9,12 +9,9 @@ import (
 )
 
 // Limits bounds the documents and answers that are read, and the work of checking them. A field that
-// is 0 means no limit, except for Depth and SchemaSize: these
-// protect the process from deep nesting and from hostile schemas, so 0 means the default. Start from
-// [DefaultLimits].
+// is 0 means no limit, except for SchemaSize: it
+// protects the process from hostile schemas, so 0 means the default. Start from [DefaultLimits].
 type Limits struct {
-	// Depth is how deep objects and arrays may nest in answers, and in documents. In documents, the limit is at most 100.
-	Depth int
 	// DocumentSize bounds an index, a registry's answer and a descriptor, in bytes after decompression.
 	// MaxResponseSize of the client applies, too. A document may have 200,000 values, or 3 times
 	// SchemaSize, whichever is more.
@@ -47,7 +44,6 @@ type Limits struct {
 // enough that a hostile provider can't overload a small machine.
 func DefaultLimits() Limits {
 	return Limits{
-		Depth:        512,
 		DocumentSize: 4 << 20,
 		SchemaSize:   64 << 10,
 		OutputSize:   10 << 20,
@@ -61,7 +57,7 @@ func DefaultLimits() Limits {
 var Standard = DefaultLimits()
 
 // MaxDepth is how deep objects and arrays may nest in an answer.
-func (l *Limits) MaxDepth() int { return cmp.Or(l.Depth, Standard.Depth) }
+const MaxDepth = 512
 
 // OfSchemas returns the limits of the schemas of a descriptor.
 func (l *Limits) OfSchemas() schema.Limits {
@@ -79,5 +75,5 @@ const (
 
 // documentBounds returns the bounds of a document.
 func (l *Limits) documentBounds() jsonvalue.Bounds {
-	return jsonvalue.Bounds{Depth: min(maxDocumentDepth, l.MaxDepth()), Values: max(maxDocumentValues, 3*l.OfSchemas().Size)}
+	return jsonvalue.Bounds{Depth: maxDocumentDepth, Values: max(maxDocumentValues, 3*l.OfSchemas().Size)}
 }

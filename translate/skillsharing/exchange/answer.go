@@ -40,11 +40,10 @@ func (s *Sender) Judge(a *Answer, about document.Asked) (*document.Response, *ru
 	if a.withoutRoom != nil {
 		return nil, s.noRoom(a, about)
 	}
-	depth := s.Limits.MaxDepth()
-	m := document.ParseMembers(a.Body, depth)
+	m := document.ParseMembers(a.Body, document.MaxDepth)
 	if m.Deeper {
-		e := invalidAnswer(a, phase, knownID, fmt.Sprintf("The provider's answer can't be used: the answer nests deeper than %d levels.", depth))
-		e.Limit = &run.Limit{Name: "depth", Max: int64(depth)}
+		e := invalidAnswer(a, phase, knownID, fmt.Sprintf("The provider's answer can't be used: the answer nests deeper than %d levels.", document.MaxDepth))
+		e.Limit = &run.Limit{Name: "depth", Max: document.MaxDepth}
 		if knownID != "" {
 			aboutRun(e)
 		}
@@ -82,7 +81,7 @@ func (s *Sender) Judge(a *Answer, about document.Asked) (*document.Response, *ru
 // or of objects with several members of one name, and what to say of that. Otherwise it returns m. A run that has completed is not lost because of them.
 func (s *Sender) repaired(a *Answer, m document.Members) (document.Members, []string) {
 	body := document.WithoutBOM(a.Body)
-	again := document.ParseMembers(document.Repaired(body), s.Limits.MaxDepth())
+	again := document.ParseMembers(document.Repaired(body), document.MaxDepth)
 	if !again.Valid {
 		return m, nil
 	}
@@ -91,8 +90,8 @@ func (s *Sender) repaired(a *Answer, m document.Members) (document.Members, []st
 
 // isRun reports whether an answer with a 5xx status contains the state of a run. Then the state counts,
 // not the HTTP status.
-func (s *Sender) isRun(a *Answer) bool {
-	return a.Status >= http.StatusInternalServerError && document.StateOf(document.ParseMembers(a.Body, s.Limits.MaxDepth()).Status) != 0
+func isRun(a *Answer) bool {
+	return a.Status >= http.StatusInternalServerError && document.StateOf(document.ParseMembers(a.Body, document.MaxDepth).Status) != 0
 }
 
 // invalidAnswer returns the failure for an answer that can't be used.

@@ -183,7 +183,7 @@ func (s *Sender) Send(phase run.Phase, o *Request) (a *Answer, err error) {
 		status := 0
 		if a != nil {
 			status = a.Status
-			if s.isRun(a) {
+			if isRun(a) {
 				status = http.StatusOK
 			}
 		}
