@@ -44,15 +44,18 @@ type Finding struct {
 	URL  string             `json:"url,omitzero"`
 }
 
-// list collects the findings about one bridge.
+// list collects the findings about a source, which has a namespace.
 type list struct {
-	bridge   int
+	source   string
 	findings []Finding
 }
 
-func (l *list) add(f Finding) {
-	f.Bridge = l.bridge
-	l.findings = append(l.findings, f)
+func (l *list) add(result Result, skill, what, fix string) {
+	l.findings = append(l.findings, Finding{Result: result, Source: l.source, Skill: skill, What: what, Fix: fix})
+}
+
+func (l *list) addFailure(result Result, skill string, f *run.Failure, fix, url string) {
+	l.findings = append(l.findings, Finding{Result: result, Source: l.source, Skill: skill, What: f.OperatorMessage(), Fix: fix, Code: document.CodeOf(f), URL: url})
 }
 
 // OfPublishers returns the number of handlers skill_publish of this process, and the findings about their databases, but for those of bridges, and documents.
@@ -84,21 +87,22 @@ func OfPublishers(ctx context.Context) (handlers int, all []Finding) {
 }
 
 // Of returns the findings about the sources of a bridge.
-func Of(bridge int, sources []inspection.Source) []Finding {
-	l := list{bridge: bridge}
+func Of(sources []inspection.Source) (all []Finding) {
 	for i := range sources {
-		l.source(&sources[i])
+		l := list{source: sources[i].Namespace}
+		l.ofSource(&sources[i])
 		if sources[i].Unused {
-			l.unused(&sources[i])
+			l.ofUnused(&sources[i])
 		}
+		all = append(all, l.findings...)
 	}
-	return l.findings
+	return all
 }
 
-// unused adds the finding about credentials that no skill needs.
-func (l *list) unused(s *inspection.Source) {
+// ofUnused adds the finding about credentials that no skill needs.
+func (l *list) ofUnused(s *inspection.Source) {
 	if f := s.TokenFailure; f != nil {
-		l.add(Finding{Result: Failed, Source: s.Namespace, What: f.OperatorMessage(), Fix: fixOf(f, s), Code: document.CodeOf(f), URL: f.URL})
+		l.addFailure(Failed, "", f, fixOf(f, s), f.URL)
 		return
 	}
 	unread := s.Failure != nil || slices.ContainsFunc(s.Skills, func(skill inspection.Skill) bool {
@@ -112,15 +116,13 @@ func (l *list) unused(s *inspection.Source) {
 	if s.TokenTried {
 		checked = "; their token endpoint has issued a token"
 	}
-	l.add(Finding{Result: Warning, Source: s.Namespace, What: what + checked, Fix: fix})
+	l.add(Warning, "", what+checked, fix)
 }
 
-// source adds the findings about a source and its skills.
-func (l *list) source(s *inspection.Source) {
-	if s.Failure != nil {
-		l.add(Finding{
-			Result: Failed, Source: s.Namespace, What: s.Failure.OperatorMessage(), Fix: fixOf(s.Failure, s), Code: document.CodeOf(s.Failure), URL: cmp.Or(s.Failure.URL, s.URL),
-		})
+// ofSource adds the findings about the source and its skills.
+func (l *list) ofSource(s *inspection.Source) {
+	if f := s.Failure; f != nil {
+		l.addFailure(Failed, "", f, fixOf(f, s), cmp.Or(f.URL, s.URL))
 		return
 	}
 	ready, untried := 0, 0
@@ -148,56 +150,52 @@ func (l *list) source(s *inspection.Source) {
 		what = "it was read, and has no skills"
 	}
 	if s.Kind != catalog.SkillSource || ready == 1 {
-		l.add(Finding{Result: OK, Source: s.Namespace, What: what, URL: s.URL})
+		l.findings = append(l.findings, Finding{Result: OK, Source: l.source, What: what, URL: s.URL})
 	}
 	for i := range s.Skills {
-		l.skill(s, &s.Skills[i])
-		if changed := s.Skills[i].Changed; len(changed) > 0 {
-			l.add(Finding{
-				Result: Warning, Source: s.Namespace, Skill: s.Skills[i].Name, What: "its provider has changed it (" + strings.Join(changed, ", ") + "); the earlier descriptor is used",
-				Fix: "see the change, and approve it: caddy skill-bridge approve",
-			})
-		}
+		l.ofSkill(s, &s.Skills[i])
 	}
 	for _, e := range s.LeftOut.First {
 		result := Failed
 		if s.Kind == catalog.SiteSource && strings.HasSuffix(e.Fault.Path, "/type") {
 			result = Warning // the format may get new types
 		}
-		l.add(Finding{
-			Result: result, Source: s.Namespace, Skill: e.ID, What: strings.TrimSpace("it is not listed: " + e.Fault.Path + " " + e.Fault.Message),
-			Fix: teller,
-		})
+		l.add(result, e.ID, strings.TrimSpace("it is not listed: "+e.Fault.Path+" "+e.Fault.Message), teller)
 	}
 	if more := s.LeftOut.Count - len(s.LeftOut.First); more > 0 {
-		l.add(Finding{Result: Failed, Source: s.Namespace, What: fmt.Sprintf("%d further entries are not listed", more), Fix: "tell the provider"})
+		l.add(Failed, "", fmt.Sprintf("%d further entries are not listed", more), "tell the provider")
 	}
 	for _, a := range s.LeftOut.Missing {
 		fix := "correct the alias, or remove it"
 		if len(a.Near) > 0 {
 			fix = "correct the alias: did you mean " + strings.Join(a.Near, " or ") + "?"
 		}
-		l.add(Finding{Result: Failed, Source: s.Namespace, Skill: a.Name, What: "the alias is for " + a.SkillID + ", which the source does not list", Fix: fix})
+		l.add(Failed, a.Name, "the alias is for "+a.SkillID+", which the source does not list", fix)
 	}
 }
 
-// skill adds the findings about a skill.
-func (l *list) skill(s *inspection.Source, skill *inspection.Skill) {
+// ofSkill adds the findings about a skill.
+func (l *list) ofSkill(s *inspection.Source, skill *inspection.Skill) {
 	if skill.Tool == "" {
-		l.add(Finding{
-			Result: Warning, Source: s.Namespace, Skill: skill.Name, What: "it has no tool name, since another skill would have the same", Fix: "give it an alias",
-		})
+		l.add(Warning, skill.Name, "it has no tool name, since another skill would have the same", "give it an alias")
 	}
 	if skill.Descriptor != nil {
 		for _, v := range lint.Requests(skill.Descriptor) {
-			l.add(Finding{Result: Warning, Source: s.Namespace, Skill: skill.Name, What: v.Path + " " + v.Message, Fix: "tell the provider"})
+			l.add(Warning, skill.Name, v.Path+" "+v.Message, "tell the provider")
 		}
 	}
-	f := skill.Failure
-	if f == nil {
-		return
+	if skill.Failure != nil {
+		l.ofFailure(s, skill)
 	}
-	result, fix := Failed, fixOf(f, s)
+	if len(skill.Changed) > 0 {
+		l.add(Warning, skill.Name, "its provider has changed it ("+strings.Join(skill.Changed, ", ")+"); the earlier descriptor is used", "see the change, and approve it: caddy skill-bridge approve")
+	}
+}
+
+// ofFailure adds the finding about a skill that can't be used.
+func (l *list) ofFailure(s *inspection.Source, skill *inspection.Skill) {
+	f, result := skill.Failure, Failed
+	fix := fixOf(f, s)
 	switch {
 	case skill.Notice != nil:
 		attrs := map[string]string{}
@@ -211,7 +209,7 @@ func (l *list) skill(s *inspection.Source, skill *inspection.Skill) {
 	case f.Kind == run.VersionIncompatible, f.Kind == run.NotSupported, isMissing(f):
 		result = Warning
 	}
-	l.add(Finding{Result: result, Source: s.Namespace, Skill: skill.Name, What: f.OperatorMessage(), Fix: fix, Code: document.CodeOf(f), URL: f.URL})
+	l.addFailure(result, skill.Name, f, fix, f.URL)
 }
 
 // isMissing reports whether no credential, or one of another type, is configured for a skill.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"go.uber.org/zap"
@@ -18,31 +19,33 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/inspection"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
 // OfAll returns the findings about bridges and their databases.
 func OfAll(ctx context.Context, bridges []*observe.Bridge) []Finding {
 	all := OfStores(ctx, bridges)
 	for _, b := range bridges {
-		all = append(all, Of(b.Number, inspection.Of(ctx, b.Catalog()))...)
+		own := Of(inspection.Of(ctx, b.Catalog()))
 		if b.Principals != nil && len(b.Principals()) == 0 { // only callers with a key may use it
-			all = append(all, Finding{Result: Warning, Bridge: b.Number, What: "callers_file has no key, so that no caller has a principal", Fix: "add a key: caddy skill-bridge hash-key"})
+			own = append(own, Finding{Result: Warning, What: "callers_file has no key, so that no caller has a principal", Fix: "add a key: caddy skill-bridge hash-key"})
 		}
 		if b.TryIssuers != nil {
 			b.TryIssuers(ctx, func(issuer string, keys int, err error) {
-				f := Finding{Result: OK, Bridge: b.Number, What: fmt.Sprintf("the issuer %s can be read; keys for the tokens of callers: %d", issuer, keys)}
+				f := Finding{Result: OK, What: fmt.Sprintf("the issuer %s can be read; keys for the tokens of callers: %d", issuer, keys)}
 				if err != nil {
 					f.What = fmt.Sprintf("the keys of the issuer %s can't be read: %v", issuer, err)
 				}
 				if keys == 0 {
 					f.Result, f.Fix = Failed, "correct callers_jwt, or look at the issuer"
 				}
-				all = append(all, f)
+				own = append(own, f)
 			})
 		}
-		all = append(append(all, ofWarnings(b)...), ofAccounts(ctx, b)...)
-		all = append(all, ofRules(b.Number, inspection.UnknownNames(ctx, b.Catalog(), b.Access, b.Quotas, b.Principals), b.Line)...)
+		own = slices.Concat(own, ofWarnings(b), ofAccounts(ctx, b), ofRules(inspection.UnknownNames(ctx, b.Catalog(), b.Access, b.Quotas, b.Principals), b.Line))
+		for _, f := range own {
+			f.Bridge = b.Number
+			all = append(all, f)
+		}
 	}
 	return all
 }
@@ -54,7 +57,7 @@ func ofWarnings(b *observe.Bridge) (all []Finding) {
 	b.Warn(zap.New(zapcore.NewCore(zapcore.NewConsoleEncoder(format), zapcore.AddSync(&text), zapcore.WarnLevel)))
 	for line := range strings.Lines(text.String()) {
 		what, fix, _ := strings.Cut(strings.TrimSpace(line), ": ")
-		all = append(all, Finding{Result: Warning, Bridge: b.Number, What: what, Fix: fix})
+		all = append(all, Finding{Result: Warning, What: what, Fix: fix})
 	}
 	return all
 }
@@ -79,33 +82,26 @@ func ofAccounts(ctx context.Context, b *observe.Bridge) (all []Finding) {
 		if !ok || b.Redirect == nil {
 			continue
 		}
-		uri := b.Redirect(s.Namespace)
-		all = append(all, Finding{
-			Result: OK, Bridge: b.Number, Source: s.Namespace, URL: uri,
-			What: "each user connects an account; register this redirect URI at the authorization server: " + uri,
-		})
+		l, uri := list{source: s.Namespace}, b.Redirect(s.Namespace)
+		all = append(all, Finding{Result: OK, Source: s.Namespace, What: "each user connects an account; register this redirect URI at the authorization server: " + uri, URL: uri})
 		request := (&http.Request{Method: http.MethodGet, URL: s.URL, Header: http.Header{}}).WithContext(ctx)
 		err := user.CheckIssuer(ctx, s.Client.Authentication(ctx, nil, request, nil), "", false)
 		if f, unread := errors.AsType[*run.Failure](err); unread { // an answer without an issuer may be wrong, and is not meant here
-			all = append(all, Finding{
-				Result: Failed, Bridge: b.Number, Source: s.Namespace, What: f.OperatorMessage(), Fix: "correct issuer, or look at the authorization server", Code: document.CodeOf(f),
-			})
+			l.addFailure(Failed, "", f, "correct issuer, or look at the authorization server", "")
 		}
 		if n := ending[s.Namespace]; n > 0 {
-			all = append(all, Finding{
-				Result: Warning, Bridge: b.Number, Source: s.Namespace,
-				What: fmt.Sprintf("connected accounts whose access token ends, without a refresh token: %d of %d; their users have to connect again then", n, connected[s.Namespace]),
-				Fix:  "ask for what the authorization server gives refresh tokens for, such as scopes +offline_access or params access_type offline",
-			})
+			l.add(Warning, "",
+				fmt.Sprintf("connected accounts whose access token ends, without a refresh token: %d of %d; their users have to connect again then", n, connected[s.Namespace]),
+				"ask for what the authorization server gives refresh tokens for, such as scopes +offline_access or params access_type offline")
 		}
+		all = append(all, l.findings...)
 	}
 	return all
 }
 
 // ofRules returns the findings about names in access rules and quotas that mean nothing. Line returns file and line of a value of the bridge by its
 // JSON path; empty: they are not known.
-func ofRules(bridge int, unknown []inspection.UnknownName, line func(path string) string) []Finding {
-	l := list{bridge: bridge}
+func ofRules(unknown []inspection.UnknownName, line func(path string) string) (all []Finding) {
 	for _, u := range unknown {
 		where := fmt.Sprintf("access.rules[%d]", u.Rule)
 		switch u.Kind {
@@ -132,9 +128,9 @@ func ofRules(bridge int, unknown []inspection.UnknownName, line func(path string
 		if len(u.Similar) > 0 {
 			f.Fix += ": did you mean " + strings.Join(u.Similar, " or ") + "?"
 		}
-		l.add(f)
+		all = append(all, f)
 	}
-	return l.findings
+	return all
 }
 
 // OfStores returns the findings about the databases of bridges, each with the number of the first that uses it. It opens them, and waits until they are open.
