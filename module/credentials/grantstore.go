@@ -104,8 +104,7 @@ func (s *grants) end(ctx context.Context, g *held, reason string) {
 	s.changed(g.thing.Name, nil)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tokens.SaveTimeout)
 	defer cancel()
-	thing := *g.thing
-	if ok, err := s.Things.Put(ctx, &thing, time.Millisecond); err != nil {
+	if ok, err := s.Things.Put(ctx, new(*g.thing), time.Millisecond); err != nil {
 		s.Logger.Error("a grant that has ended could not be deleted from the database", zap.Error(err))
 	} else if ok {
 		s.Ended(g.row.Owner, g.row.Namespace, reason)

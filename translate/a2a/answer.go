@@ -125,8 +125,7 @@ func (s *submission) answered(state task.State) {
 	select {
 	case <-s.ended:
 	default:
-		call := r.about(s.task)
-		s.front.Observer.LeftRunning(r.ctx, &call, &s.task.Ref)
+		s.front.Observer.LeftRunning(r.ctx, new(r.about(s.task)), &s.task.Ref)
 	}
 }
 

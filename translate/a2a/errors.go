@@ -336,8 +336,7 @@ func (r *request) about(t *task.Task) translate.Call {
 
 // changed reports what the client has done to a task. receiver and url are those of a webhook; empty: none.
 func (r *request) changed(ctx context.Context, what string, t *task.Task, receiver, url string) {
-	call := r.about(t)
-	r.front.Observer.TaskChanged(ctx, what, &call, &t.Ref, receiver, url)
+	r.front.Observer.TaskChanged(ctx, what, new(r.about(t)), &t.Ref, receiver, url)
 }
 
 // runStates are the states of runs, by the states of their tasks.

@@ -101,8 +101,7 @@ func (s *Section) tableOf(ctx context.Context, indexes []*document.Index) *nameT
 	if known := s.table.Load(); known != nil && slices.Equal(known.indexes, indexes) {
 		return known
 	}
-	wanted := indexes // a copy, so that the parameter does not escape to the heap: every call asks
-	s.newest.Store(&wanted)
+	s.newest.Store(new(indexes)) // a copy, so that the parameter does not escape to the heap: every call asks
 	s.naming.Lock()
 	defer s.naming.Unlock()
 	newest := *s.newest.Load()

@@ -68,8 +68,7 @@ func (l *Listed) Entry(ctx context.Context) *Entry {
 	if e == nil || l.Section.Guard != nil && !t.learned.Load() {
 		return nil
 	}
-	listed := t.entry(ctx, e)
-	return &listed
+	return new(t.entry(ctx, e))
 }
 
 // Page returns the first skills of views whose tool names are after a name, in the byte order of these, at most

@@ -179,8 +179,7 @@ func (l *line) fill(a *Attempt, try int) *Attempt {
 	if a.Host == "" {
 		a.Host = l.row.Host
 	}
-	row := *l.row
-	a.Delivery, a.Entry, a.Try = &row, l.entry, try
+	a.Delivery, a.Entry, a.Try = new(*l.row), l.entry, try
 	return a
 }
 

@@ -239,8 +239,7 @@ func (f *follower) answer(w *watcher) (*document.Response, *run.Failure) {
 
 // copied returns a copy of a failure that other watchers get, too, since each watcher completes its own.
 func (f *follower) copied(shared *run.Failure) *run.Failure {
-	e := *shared
-	return f.poller.client.finish(f.poller.skill, &e)
+	return f.poller.client.finish(f.poller.skill, new(*shared))
 }
 
 // locked calls a function with f.mu held. If the function panics, as a polling plan may,

@@ -79,7 +79,7 @@ func (g *grant) recentFailure(now time.Time) *run.Failure {
 	if g.failure == nil || !now.Before(g.until) {
 		return nil
 	}
-	e := clone(g.failure)
+	e := new(*g.failure)
 	if e.Retry != nil {
 		e.Retry = retryOnceAfter(g.until.Sub(now))
 	}
@@ -191,7 +191,7 @@ func (s *Store) await(ctx context.Context, key Key, g *grant, f Fetch) (string, 
 	select {
 	case r := <-fetched:
 		if failure, ok := errors.AsType[*run.Failure](r.Err); ok {
-			return "", clone(failure)
+			return "", new(*failure) // callers change theirs
 		}
 		return r.Val.(string), nil
 	case <-ctx.Done():
@@ -252,10 +252,4 @@ func (g *grant) finish(granted Granted, err *run.Failure) {
 // of the token endpoint, but not after temporary failures.
 func cacheable(err *run.Failure) bool {
 	return err.Kind == run.AuthRequired && err.HTTPStatus >= 400 && err.HTTPStatus < 500
-}
-
-// clone copies a failure, because callers change theirs.
-func clone(err *run.Failure) *run.Failure {
-	e := *err
-	return &e
 }

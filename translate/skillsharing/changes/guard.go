@@ -162,15 +162,13 @@ func (g *Guard) Settle(ctx context.Context, r *discovery.Reader, read *discovery
 		return s.accept(ctx, g, read), nil
 	}
 	if sameNames && s.failure != nil && time.Since(s.checked) < recheck {
-		copied := *s.failure
-		return nil, &copied
+		return nil, new(*s.failure)
 	}
 	s.names = names
 	used, failure := g.decide(ctx, r, s, read)
 	if s.failure = failure; failure != nil {
 		s.last, s.checked = weak.Pointer[discovery.Skill]{}, time.Now()
-		copied := *failure
-		return nil, &copied
+		return nil, new(*failure)
 	}
 	return used, nil
 }

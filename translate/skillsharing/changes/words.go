@@ -63,8 +63,7 @@ func (g *Guard) Learn(ctx context.Context, list any) *run.Failure {
 		}
 	}
 	if w.failure != nil {
-		copied := *w.failure
-		return &copied
+		return new(*w.failure)
 	}
 	w.list = list
 	return nil

@@ -61,8 +61,7 @@ func (g *Group) secrets() *orderedSecrets {
 	if last.long = last.all; short >= 0 {
 		last.long = last.all[:short:short]
 	}
-	sealed := func() *orderedSecrets { return last }
-	g.ordered.Store(&sealed)
+	g.ordered.Store(new(func() *orderedSecrets { return last }))
 	return last
 }
 

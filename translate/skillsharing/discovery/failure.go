@@ -44,8 +44,7 @@ func raiseRetry(e *run.Failure, delay time.Duration) {
 // documentError returns why a document could not be read.
 func (r *Reader) documentError(ctx context.Context, phase run.Phase, u *url.URL, err error) *run.Failure {
 	if e, ok := errors.AsType[*run.Failure](err); ok {
-		copied := *e // it may be shared by concurrent calls, or remembered
-		return &copied
+		return new(*e) // it may be shared by concurrent calls, or remembered
 	}
 	if status, ok := errors.AsType[*cache.StatusError](err); ok {
 		e := statusError(r, phase, status)

@@ -87,8 +87,7 @@ func (r *Reader) judgeDocument(ctx context.Context, of *address, doc *cache.Docu
 	if last.Kind == run.InvalidDocument && time.Since(doc.FetchedAt) >= r.Cache.NegativeTTL() {
 		r.forget(of) // it may have been corrected, so that the next call must read it again
 	}
-	e := *last
-	return &e
+	return new(*last)
 }
 
 // mayUse checks whether the reader may request the URLs of a document, and whether the document

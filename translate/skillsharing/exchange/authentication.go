@@ -23,8 +23,7 @@ func (s *Sender) AuthError(ctx context.Context, auth *document.Auth, err error) 
 		return Interrupted(ctx, run.PhaseAuth, "", run.ExecutedNo)
 	}
 	if e, ok := errors.AsType[*run.Failure](err); ok {
-		copied := *e // concurrent calls may share it
-		return &copied
+		return new(*e) // concurrent calls may share it
 	}
 	e := AuthError(auth, run.Provider, err.Error())
 	e.Message = "The credential can't be applied: " + err.Error()

@@ -20,8 +20,7 @@ func (c *ordinaryCompiler) assertion(s *jsonschema.Schema, name string, v any) (
 	case "enum":
 		err = c.enum(s, v)
 	case "const":
-		only := v
-		s.Const = &only
+		s.Const = new(v)
 		c.keep(v)
 	case "pattern":
 		text, ok := v.(string)
@@ -133,8 +132,7 @@ func (c *ordinaryCompiler) count(v any) (*int, error) {
 	if err != nil {
 		return nil, errNotOrdinary
 	}
-	count := int(n)
-	return &count, nil
+	return new(int(n)), nil
 }
 
 func (c *ordinaryCompiler) bound(v any) (*big.Rat, error) {
