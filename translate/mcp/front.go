@@ -26,34 +26,6 @@ import (
 // Name is the name of this front in reports.
 const Name = "mcp"
 
-// Bridge executes calls for a [Front]. Implementations must be safe for concurrent use.
-type Bridge interface {
-	// Start invokes a skill.
-	Start(ctx context.Context, call translate.Call) translate.Execution
-	// Resume finds a run that was accepted before.
-	Resume(ctx context.Context, ref run.Ref, call translate.Call) translate.Execution
-	// ReportRun reports a call that was answered without the other methods, perhaps about a run.
-	ReportRun(ctx context.Context, call translate.Call, o translate.Operation, r *run.Run)
-	// List returns the skills that the query selects.
-	List(ctx context.Context, q translate.Query) translate.Listing
-	// Search returns the skills that have words of a text, best first.
-	Search(ctx context.Context, q translate.Query, words string, limit int) translate.Listing
-	// Tools returns the names of the tools of skills that the principal may see. A skill without one, or that is not known, keeps its name.
-	Tools(ctx context.Context, skills []string, principal string) []string
-	// Changed returns a channel that is closed when the list of a source that a principal may use changes the next time.
-	Changed(principal string) <-chan struct{}
-	// Readable returns the namespaces of the sources whose lists a principal may see.
-	Readable(principal string) []string
-	// ReadLists reads the lists of sources that are stale, and returns until when each that can be read is fresh.
-	ReadLists(ctx context.Context, caller run.Caller, sources []string) map[string]time.Time
-	// Listen says that a client listens to these changes until release is called. Meanwhile, the bridge looks for them after calls.
-	Listen() (release func())
-	// Connected waits until the user of the principal has connected the account that a skill needs, as long as the call says.
-	Connected(ctx context.Context, call translate.Call) bool
-	// Describe returns the descriptor of a skill and what the bridge knows about it.
-	Describe(ctx context.Context, call translate.Call) (*translate.Description, *run.Failure)
-}
-
 // Options are those of the operator.
 type Options struct {
 	// Name and Version are those of the server; Instructions are for the client's model. Empty ones are left out.
@@ -78,7 +50,7 @@ const DefaultTaskAfter = 2 * time.Second
 // Front answers the methods of MCP. Its fields must not be changed while it serves.
 type Front struct {
 	// Bridge executes the calls. It is required.
-	Bridge Bridge
+	Bridge *translate.Bridge
 	// Tokens makes and opens run tokens. It is required.
 	Tokens front.Tokens
 	// Options are those of the operator.

@@ -19,8 +19,8 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/access"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
 // task starts a run and returns the id of its task.
@@ -441,15 +441,18 @@ func TestEndedTasksStay(t *testing.T) {
 	}
 }
 
-// reports are the calls that a front reports itself.
+// reports are the calls that were reported.
 type reports struct {
-	mcp.Bridge
 	mu    sync.Mutex
 	all   []string
 	kinds []run.Kind // of the failures
 }
 
-func (r *reports) ReportRun(_ context.Context, call translate.Call, _ translate.Operation, o *run.Run) {
+func (*reports) Begin(ctx context.Context, _ *translate.Call) context.Context { return ctx }
+func (*reports) Exchange(context.Context, *exchange.Exchange)               {}
+func (*reports) Notice(context.Context, *exchange.Notice)                   {}
+
+func (r *reports) Called(_ context.Context, call *translate.Call, o *run.Run, _ *translate.Statistics) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if o.Failure != nil {
@@ -458,18 +461,20 @@ func (r *reports) ReportRun(_ context.Context, call translate.Call, _ translate.
 	r.all = append(r.all, fmt.Sprintf("%s %s %s %v", call.Method, o.ExecutionID, o.State, o.Failure != nil))
 }
 
-// A call about a task that was answered without asking the provider is reported with the state of its run.
+// A call about a task is reported with the state of its run, also one that was answered without asking the provider.
 func TestReportsOfTasks(t *testing.T) {
-	s := newServer(t, nil, skill("slow", nil))
-	reported := &reports{Bridge: s.front.Bridge}
-	s.front.Bridge = reported
+	reported := new(reports)
+	s := newServer(t, func(s *server) { s.config.Observer = reported }, skill("slow", nil))
 	s.Accept("slow")
 	id := s.task(t, "acme_slow", "ada")
 	for _, method := range []string{"tasks/get", "tasks/get", "tasks/cancel", "tasks/cancel", "tasks/get"} {
 		s.about(t, method, id, "ada")
 	}
-	// The bridge reports the first two, which ask the provider: tasks/get, and the tasks/cancel that has an effect.
-	want := []string{"tasks/get x-slow running false", "tasks/cancel x-slow canceled false", "tasks/get x-slow canceled false"}
+	// The bridge reports the first tasks/get, which asks the provider, and the tasks/cancel that has an effect.
+	want := []string{
+		"tools/call x-slow accepted false", "tasks/get x-slow running false", "tasks/get x-slow running false", "tasks/cancel x-slow running false",
+		"tasks/cancel x-slow canceled false", "tasks/get x-slow canceled false",
+	}
 	if !slices.Equal(reported.all, want) {
 		t.Errorf("%q", reported.all)
 	}
@@ -584,9 +589,8 @@ func TestListenersAreBounded(t *testing.T) {
 
 // A subscription that is one too many is reported as a matter of a limit: it is no fault of the server.
 func TestReportOfOneListenerTooMany(t *testing.T) {
-	s := newServer(t, nil, skill("one", nil))
-	reported := &reports{Bridge: s.front.Bridge}
-	s.front.Bridge = reported
+	reported := new(reports)
+	s := newServer(t, func(s *server) { s.config.Observer = reported }, skill("one", nil))
 	for range 16 {
 		s.listen(t, object{"toolsListChanged": true}, "User", "ada").next()
 	}
