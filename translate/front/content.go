@@ -3,6 +3,7 @@ package front
 import (
 	"encoding/base64"
 	"slices"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -49,3 +50,49 @@ func (w *Writer) Content(name string, c Content) {
 	}
 	w.Buf = append(base64.StdEncoding.AppendEncode(append(w.Buf, '"'), c.bytes), '"')
 }
+
+// base64Alphabet has the characters of base64 (RFC 4648, section 4).
+const base64Alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+
+// fromURLs replaces the characters that only the alphabet for URLs has (section 5).
+var fromURLs = strings.NewReplacer("-", "+", "_", "/")
+
+// Base64 returns base64 text with padding in the standard alphabet (RFC 4648, section 4). ok is false if the text is not
+// that. If lenient is true, the text may also be in the alphabet for URLs, and without padding.
+func Base64(text []byte, lenient bool) (standard string, ok bool) {
+	standard = string(text)
+	if lenient {
+		standard = fromURLs.Replace(standard)
+		if !strings.HasSuffix(standard, "=") {
+			standard += strings.Repeat("=", -len(standard)&3)
+		}
+	}
+	content := strings.TrimSuffix(strings.TrimSuffix(standard, "="), "=")
+	if len(standard)%4 != 0 || strings.Trim(content, base64Alphabet) != "" {
+		return "", false
+	}
+	return standard, true
+}
+
+// Part is a piece of content in no protocol's words: what a run returns, or what a caller sends.
+type Part struct {
+	Kind PartKind `json:"kind"`
+	// Text is the text of a PartText, the base64 text of a PartBytes, and the URL of a PartURL.
+	Text string `json:"text,omitzero"`
+	// Data is the value of a PartData: any JSON value, as it was sent.
+	Data jsontext.Value `json:"data,omitzero"`
+	// Filename and MediaType describe the content; empty: not known.
+	Filename  string `json:"filename,omitzero"`
+	MediaType string `json:"mediaType,omitzero"`
+}
+
+// PartKind is the kind of a [Part].
+type PartKind uint8
+
+// The kinds of parts.
+const (
+	PartText  PartKind = iota + 1 // a text for people or models
+	PartData                      // a JSON value
+	PartBytes                     // a file, in base64 (RFC 4648, section 4)
+	PartURL                       // a file, by its URL
+)

@@ -449,8 +449,8 @@ type reports struct {
 }
 
 func (*reports) Begin(ctx context.Context, _ *translate.Call) context.Context { return ctx }
-func (*reports) Exchange(context.Context, *exchange.Exchange)               {}
-func (*reports) Notice(context.Context, *exchange.Notice)                   {}
+func (*reports) Exchange(context.Context, *exchange.Exchange)                 {}
+func (*reports) Notice(context.Context, *exchange.Notice)                     {}
 
 func (r *reports) Called(_ context.Context, call *translate.Call, o *run.Run, _ *translate.Statistics) {
 	r.mu.Lock()

@@ -36,3 +36,45 @@ func (r *Run) IsEnd() bool {
 	}
 	return r.Failure.EndsRun()
 }
+
+// Ref identifies a run. It is sufficient to follow the run to its end. Its JSON is stored.
+type Ref struct {
+	Source      string    `json:"source,omitzero"` // namespace of the provider or registry, or name of the directly configured skill
+	SkillID     string    `json:"skill_id,omitzero"`
+	Version     string    `json:"version,omitzero"` // of the skill
+	ExecutionID string    `json:"execution_id,omitzero"`
+	Accepted    time.Time `json:"accepted,omitzero"`   // when the run was accepted; zero: it is not known
+	NotBefore   time.Time `json:"not_before,omitzero"` // the earliest time of the next poll, by the provider's Retry-After; zero: none
+	// Kept is the id of the entry of the run in the ledger; empty: it has none. Tasks have none.
+	Kept string `json:"-"`
+}
+
+// State is the state of a run. The zero value means that no run was accepted.
+type State uint8
+
+// The states of a run. All but the first two are final. Canceled and Lost are for the records of fronts:
+// a [Run] that the bridge returns has neither, since the Skill Sharing Protocol has no cancellation and Failure.Lost
+// says that a run can't be followed.
+const (
+	Accepted  State = iota + 1 // it has not started yet
+	Working                    // it is running
+	Completed                  // it ended with an output
+	Failed                     // it ended with an error
+	TimedOut                   // the provider ended it because it took too long
+	Canceled                   // it was ended on request
+	Lost                       // it was accepted, but its end can't be learned
+)
+
+// Ended reports whether the state is final.
+func (s State) Ended() bool { return s >= Completed }
+
+// stateNames are the names of the states in logs, traces and commands.
+var stateNames = [...]string{"", "accepted", "running", "completed", "failed", "timeout", "canceled", "lost"}
+
+// String implements [fmt.Stringer] with the name in logs, traces and commands.
+func (s State) String() string {
+	if int(s) < len(stateNames) {
+		return stateNames[s]
+	}
+	return "unknown"
+}

@@ -51,3 +51,56 @@ func (c *Client) Try(ctx context.Context, s *discovery.Skill, phase run.Phase, i
 	}
 	return answer, nil
 }
+
+// Rehearse makes the request that invokes a skill, and does not send it. It returns the failure that a call would have before its
+// request is sent: a URL that must not be requested, a credential that is missing, may not be sent there or can't be applied.
+// nil: there is none. Credentials may send requests of their own, for tokens. The notice names the setting that lets a host receive
+// the credential; nil: that is not the failure.
+func (c *Client) Rehearse(ctx context.Context, s *discovery.Skill) (*run.Failure, *exchange.Notice) {
+	if e := s.Unsupported(); e != nil {
+		return c.finish(s, e), nil
+	}
+	var seen lastDenial
+	sender := c.Sender
+	sender.Observer = &seen
+	dry := &Client{Reader: discovery.Reader{Sender: sender, Cache: c.Cache}, Anonymous: c.Anonymous}
+	e := dry.judgeURLs(ctx, s, s.URLs)
+	if _, personal := c.Credentials.(credential.Personal); e == nil && !personal { // nobody's account is tried
+		var body []byte
+		if s.SendsBody() {
+			body = []byte("{}")
+		}
+		_, e = dry.skillRequest(ctx, s, run.PhaseInvoke, s.Endpoint.Method, s.InvokeURL, body, "")
+	}
+	if e == nil {
+		return nil, nil
+	}
+	return c.finish(s, e), seen.notice
+}
+
+// RehearseToken gets a token for calls without a descriptor. It reports whether the credentials can get one so, and why they got none.
+func (c *Client) RehearseToken(ctx context.Context) (possible bool, failure *run.Failure) {
+	if o, ok := c.Credentials.(credential.Obtainer); !ok || !o.Obtains() || !c.Credentials.Supports(nil) {
+		return false, nil
+	}
+	req := c.NewRequest(ctx, run.PhaseAuth, http.MethodGet, c.Origin, exchange.Identity{Hosts: c.AllowedHosts}, exchange.SharedHeader.Clone(), nil)
+	failure = c.AuthError(ctx, nil, c.Credentials.Authenticate(ctx, c.Authentication(ctx, nil, &req.Request, nil)))
+	if failure == nil {
+		return true, nil
+	}
+	c.ScrubFailure(failure)
+	return true, failure
+}
+
+// lastDenial is an observer that keeps the notice of a secret that was not sent.
+type lastDenial struct{ notice *exchange.Notice }
+
+// Exchange implements [exchange.Observer].
+func (*lastDenial) Exchange(context.Context, *exchange.Exchange) {}
+
+// Notice implements [exchange.Observer].
+func (d *lastDenial) Notice(_ context.Context, n *exchange.Notice) {
+	if n.SecretDenied {
+		d.notice = n
+	}
+}

@@ -1,8 +1,13 @@
 package strictjson
 
 import (
+	"bytes"
+	"errors"
+	"io"
 	"math"
 	"sync"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Reader reads a text value by value. It refuses what is wrong: then all its methods report that. Where no object may have two members of one name, it
@@ -265,4 +270,21 @@ func (r *Reader) named(i int) int {
 		return 0
 	}
 	return Space(t, i+1)
+}
+
+// errTrailing is the error, in a [jsontext.SyntacticError], of a text with more than one value.
+var errTrailing = errors.New("data after the JSON text")
+
+// Fault returns what package jsontext has against a text: [io.EOF] for an empty one, else a [jsontext.SyntacticError]; nil: it is the text of one value. It
+// decides about what a [Reader] refuses.
+func Fault(text []byte, duplicates bool) error {
+	d := jsontext.NewDecoder(bytes.NewBuffer(text), jsontext.AllowDuplicateNames(duplicates))
+	if _, err := d.ReadValue(); err != nil {
+		return err
+	}
+	offset := d.InputOffset()
+	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
+		return &jsontext.SyntacticError{ByteOffset: offset, Err: errTrailing}
+	}
+	return nil
 }

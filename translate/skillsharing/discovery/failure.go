@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"mime"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
@@ -172,4 +175,25 @@ func (r *Reader) warnOfStale(ctx context.Context, phase run.Phase, u *url.URL, e
 func secretError(phase run.Phase) *run.Failure {
 	message := fmt.Sprintf("The provider's %s is not used, because it contains a credential of the bridge.", document.AnswerName(phase))
 	return document.Unusable(phase, message, run.Violation{Message: "must not contain the bridge's credential"})
+}
+
+// CheckMediaType checks that the media type of a document is JSON (section 4.3.1). So a file that
+// users may upload to a provider's host, such as an image, can't be a descriptor. Some hosts serve
+// such files without a type, so a descriptor must have one. An index may have none: only its host can
+// publish something at its URL.
+func CheckMediaType(phase run.Phase, h http.Header) *run.Failure {
+	value := h.Get("Content-Type")
+	if value == "" && phase == run.PhaseDiscovery {
+		return nil
+	}
+	if mediaType, _, err := mime.ParseMediaType(value); err == nil && (mediaType == "application/json" || strings.HasSuffix(mediaType, "+json")) {
+		return nil
+	}
+	served := "without a media type"
+	if value != "" {
+		served = fmt.Sprintf("as %q", safetext.Clip(value, 100))
+	}
+	return document.Unusable(phase, fmt.Sprintf("The provider's %s is served %s, not as application/json.", document.AnswerName(phase), served), run.Violation{
+		Message: "must be served as application/json", Expected: jsonvalue.Quoted("application/json"), Actual: jsonvalue.Quoted(safetext.Clip(value, 100)),
+	})
 }

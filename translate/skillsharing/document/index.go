@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -170,4 +171,21 @@ func Entries(list []any, path, member string, unique bool, read func(i int) (Ind
 	}
 	index.Skills = slices.DeleteFunc(index.Skills, func(e IndexEntry) bool { return repeated[e.ID] })
 	return index
+}
+
+// Why a skill is not listed because of its id alone.
+const (
+	SpacedID    = "its id begins or ends with a space, so that it could be mistaken for another"
+	InvisibleID = "its id has invisible characters, or characters that change the direction of text"
+)
+
+// UnlistedID returns why no source lists a skill with an id; empty: its id is no reason.
+func UnlistedID(id string) string {
+	switch {
+	case !safetext.Printable(id):
+		return InvisibleID
+	case strings.TrimSpace(id) != id:
+		return SpacedID
+	}
+	return ""
 }

@@ -2,12 +2,15 @@ package schema
 
 import (
 	"errors"
+	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"sync"
 	"sync/atomic"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema/acceptor"
@@ -176,3 +179,79 @@ func (p *Schemas) drop(s *slot) {
 		delete(p.owners, s.owner)
 	}
 }
+
+// Compiled checks arguments. It is immutable.
+type Compiled struct {
+	schema  *jsonschema.Schema
+	weights map[*jsonschema.Schema]*weight
+	// unevaluated says that unevaluatedItems or unevaluatedProperties may apply. For
+	// these, each subschema keeps a list of what it has not evaluated.
+	unevaluated bool
+	bytes       int // approximate memory, with the acceptor
+	// acceptor is made when the schema is first applied: most schemas of a catalog are never applied.
+	acceptor atomic.Pointer[acceptor.Acceptor]
+}
+
+// Cost estimates what applying the schema to a value takes: visits, and steps of about 10 ns. Beyond [MaxVisits] and [MaxSteps], it stops counting.
+func (p *Compiled) Cost(v any) (visits int, steps float64) {
+	c := counter{weights: p.weights, unevaluated: p.unevaluated}
+	c.count(p.schema, v)
+	return c.visits, c.steps
+}
+
+// Validate applies the schema to a value and returns the first finding, if any.
+func (p *Compiled) Validate(v any) (first *Finding, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("the schema makes the validator fail: %v", cause)
+		}
+	}()
+	invalid := p.schema.Validate(v)
+	if invalid == nil {
+		return nil, nil
+	}
+	found := findingsOf(invalid)
+	if len(found) == 0 {
+		return nil, errors.New("the schema rejects the value without a reason")
+	}
+	return &found[0], nil
+}
+
+const (
+	maxSchemaDepth = 32   // objects and arrays within each other, in one schema
+	maxSubschemas  = 2048 // of a schema that may apply to one value
+
+	// MaxVisits limits the sum of the subschemas that apply to each value of an
+	// argument. The library stores each failure, which takes some 250 bytes.
+	MaxVisits = 250_000
+	// MaxUnique is the longest array that is compared item by item.
+	MaxUnique = 10_000
+	// MaxSteps bounds the work of checking the arguments of one HTTP request, in steps of about 10 ns. All calls of a batch share it.
+	MaxSteps = 100_000_000
+)
+
+// ArgumentBounds limits the arguments that are checked against a schema.
+var ArgumentBounds = jsonvalue.Bounds{Depth: 32, Values: MaxVisits}
+
+// Limits bounds the schemas of one descriptor.
+type Limits struct {
+	Owner string   // key of the source of the descriptor
+	Size  int      // bytes of the text of one schema
+	Pool  *Schemas // keeps the compiled schemas; nil: a pool that all Limits without one share
+}
+
+// BytesOfAll bounds the text of all schemas of a descriptor together.
+func (l Limits) BytesOfAll() int { return 4 * l.Size }
+
+// MaxBound replaces larger bounds, so that multiples of them do not overflow.
+const MaxBound = math.MaxInt / 32
+
+// The keywords whose values are a schema or an array of schemas, and those whose
+// values are objects with schemas in them (Draft 2020-12 and its predecessors).
+var (
+	SchemaKeywords = []string{
+		"additionalItems", "additionalProperties", "allOf", "anyOf", "contains", "contentSchema", "else", "if", "items",
+		"not", "oneOf", "prefixItems", "propertyNames", "then", "unevaluatedItems", "unevaluatedProperties",
+	}
+	SchemaMapKeywords = []string{"$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"}
+)
