@@ -45,7 +45,7 @@ func adminCommand(cmd *cobra.Command, names func(ctx context.Context, api *admin
 			return nil, errors.New("--adapter needs --config")
 		}
 		// DetermineAdminAPIAddress logs to the default logger, so configure that logger first.
-		if _, err := caddy.ProvisionContext(&caddy.Config{Logging: new(providerFlags).logging()}); err != nil {
+		if _, err := caddy.ProvisionContext(&caddy.Config{Logging: loggingAt(silent, false)}); err != nil {
 			return nil, err
 		}
 		text, err := caddycmd.DetermineAdminAPIAddress(address, nil, config, adapter)

@@ -57,7 +57,7 @@ failed, 130 interrupted.`,
 	f.BoolVar(&debug, "debug", false, "Log everything to standard error")
 	addJSON(cmd, "Write JSON")
 	cmd.RunE = exits(func(cmd *cobra.Command, screen *cli.Screen, _ []string) (int, error) {
-		return check(cmd.Context(), screen, file, adapter, strict, (&providerFlags{debug: debug}).loggingFrom(zapcore.PanicLevel))
+		return check(cmd.Context(), screen, file, adapter, strict, loggingAt(silent, debug))
 	})
 	return cmd
 }

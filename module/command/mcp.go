@@ -111,7 +111,7 @@ func (m *mcpFlags) check(origins []string) error {
 // open returns a function that sends requests to the bridge, the options for them, and a function that releases what the bridge
 // holds. Errors are usage errors.
 func (m *mcpFlags) open(origins []string) (stdio.Do, stdio.Options, func(), error) {
-	logging := m.loggingFrom(zapcore.WarnLevel)
+	logging := loggingAt(zapcore.WarnLevel, m.debug)
 	if _, err := caddy.ProvisionContext(&caddy.Config{Logging: logging}); err != nil { // reading a configuration logs, too
 		return nil, stdio.Options{}, nil, err
 	}

@@ -143,13 +143,13 @@ func (r *providerFlags) namespaceOf(origin string) string {
 
 var notNamespace = regexp.MustCompile(`[^A-Za-z0-9._-]`)
 
-// logging returns the logging configuration: without --debug, nothing is logged.
-func (r *providerFlags) logging() *caddy.Logging { return r.loggingFrom(zapcore.PanicLevel) }
+// silent is the level of commands that log nothing without --debug.
+const silent = zapcore.PanicLevel
 
-// loggingFrom returns the logging configuration with a level, unless --debug is set. It sets no output, because Caddy logs a
+// loggingAt returns the logging configuration with a level, unless --debug is set. It sets no output, because Caddy logs a
 // change of the output.
-func (r *providerFlags) loggingFrom(level zapcore.Level) *caddy.Logging {
-	if r.debug {
+func loggingAt(level zapcore.Level, debug bool) *caddy.Logging {
+	if debug {
 		level = zapcore.DebugLevel
 	}
 	return &caddy.Logging{Logs: map[string]*caddy.CustomLog{
@@ -165,7 +165,7 @@ func (r *providerFlags) open(origin string) (*localBridge, error) {
 	}
 	config.AllowAnonymous = true // the user of the command has the key
 	config.Timeout, config.MaxTimeout = caddy.Duration(cli.DefaultTimeout), caddy.Duration(cli.MaxTimeout)
-	return openBridge(config, nil, r.logging())
+	return openBridge(config, nil, loggingAt(silent, r.debug))
 }
 
 // endpoint returns the endpoint of a bridge in this process; b is nil for messages that need none.

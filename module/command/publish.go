@@ -95,7 +95,7 @@ func (p *publisher) run(ctx context.Context, screen *cli.Screen) (int, error) {
 		p.URL = routes.Origin(address, false)
 	}
 	p.OpenAPI, p.StoreRaw = []publish.Document{p.api}, json.RawMessage(`{"type":"memory"}`)
-	handler, release, err := load("skill_publish", &p.Handler, nil, new(providerFlags).logging())
+	handler, release, err := load("skill_publish", &p.Handler, nil, loggingAt(silent, false))
 	if err != nil {
 		return 0, errors.New(wayToModule.ReplaceAllString(err.Error(), ""))
 	}

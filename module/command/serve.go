@@ -206,7 +206,7 @@ func (r *providerFlags) siteAt(address caddy.NetworkAddress, accessLog bool, pat
 		AppsRaw: caddy.ModuleMap{"http": caddyconfig.JSON(app, nil)},
 	}
 	if r.debug {
-		config.Logging = r.logging()
+		config.Logging = loggingAt(silent, r.debug)
 	}
 	return config
 }

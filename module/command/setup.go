@@ -99,7 +99,7 @@ Exit status: 0 the Caddyfile is written and all checks passed, 1 a check failed,
 			screen.Advise(do + ", then caddy skill-bridge check " + setup.Named(output))
 			return cli.Invalid, nil
 		}
-		status, err := check(cmd.Context(), screen, output, "caddyfile", false, new(providerFlags).logging())
+		status, err := check(cmd.Context(), screen, output, "caddyfile", false, loggingAt(silent, false))
 		if status == cli.OK && err == nil {
 			screen.Advise("caddy run " + setup.Named(output) + "; then, for example, caddy skill-bridge add-client cursor --url " + b.URL("/mcp") + token)
 		}

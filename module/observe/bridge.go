@@ -16,7 +16,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/store"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/access"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/faults"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/quota"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -210,17 +209,6 @@ type Trouble struct {
 // healthPool keeps the health of configured sources across reloads. Its keys are digests of the
 // handler's shared settings, the namespace and the URL.
 var healthPool = lifetime.NewPool[*sourceHealth]()
-
-// hold takes the health of the sources from the pool until the use ends.
-func (h health) hold(settings string, sources []catalog.Source, use *lifetime.Usage) {
-	for i, s := range sources {
-		key := lifetime.NewDigest(settings, s.Namespace, s.URL.String()).String()
-		known, release, _ := healthPool.Hold(key, func() (*sourceHealth, error) { return new(sourceHealth), nil }) // never fails
-		use.OnRelease(release)
-		h[s.Namespace] = known
-		sources[i].Faults = &known.faults
-	}
-}
 
 // isTrouble reports whether the status of an answer is a fault of the source. Most HTTP 4xx of an
 // invocation are faults of its arguments; requests for documents and tokens should always succeed.

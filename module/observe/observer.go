@@ -70,7 +70,13 @@ func (o *Observer) Measure() { o.measured = true }
 // across reloads with the same settings.
 func (o *Observer) HoldHealth(settings string, sources []catalog.Source, use *lifetime.Usage) {
 	o.health = make(health, len(sources))
-	o.health.hold(settings, sources, use)
+	for i, s := range sources {
+		key := lifetime.NewDigest(settings, s.Namespace, s.URL.String()).String()
+		known, release, _ := healthPool.Hold(key, func() (*sourceHealth, error) { return new(sourceHealth), nil }) // never fails
+		use.OnRelease(release)
+		o.health[s.Namespace] = known
+		sources[i].Faults = &known.faults
+	}
 }
 
 // Begin implements translate.Observer.

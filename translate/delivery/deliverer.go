@@ -71,7 +71,7 @@ type Deliverer struct {
 // New returns a Deliverer. subscribe makes it hear versions of entries after they were stored: all that this instance makes, in their order for each entry
 // (see [ledger.Ledger.Subscribe]). It sends nothing before the first [Deliverer.Begin].
 func New(runs Runs, subscribe func(tell func(*ledger.Entry)), store Store) *Deliverer {
-	d := &Deliverer{runs: runs, store: store, lines: newLines(), kick: make(chan struct{}, 1)}
+	d := &Deliverer{runs: runs, store: store, lines: lines{runs: map[ledger.Identity]*heard{}, places: places{of: map[place]int{}}}, kick: make(chan struct{}, 1)}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	d.closing, d.close = context.WithCancel(d.ctx)
 	d.timer = time.AfterFunc(time.Hour, func() {

@@ -64,10 +64,6 @@ type lines struct {
 	held     int64 // memory of these, in bytes
 }
 
-func newLines() lines {
-	return lines{runs: map[ledger.Identity]*heard{}, places: places{of: map[place]int{}}}
-}
-
 // ownerOf returns the name of an owner in a schedule.
 func ownerOf(o ledger.Owner) string { return o.Realm + "\n" + o.Principal }
 

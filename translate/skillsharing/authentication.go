@@ -87,8 +87,7 @@ func (c *Client) denial(s *discovery.Skill, u *url.URL) (*run.Failure, *exchange
 // the credentials. The notice is for the log.
 func (c *Client) Unlisted(s *discovery.Skill, registry string) (*run.Failure, *exchange.Notice) {
 	const reason = "a registry lists the skill, but the index of the provider that hosts it does not"
-	e := exchange.AuthError(&s.Auth, run.Bridge, reason)
-	e.Message = "The skill needs a credential that may not be sent: " + reason + "."
+	e := run.NeedsCredential(exchange.DemandOf(&s.Auth, run.Bridge, reason), "The skill needs a credential that may not be sent: "+reason+".")
 	e.Advice = run.AskOperator + ": the log names the setting."
 	e.Demand.Withheld, e.SkillID = true, s.ID
 	return e, &exchange.Notice{
@@ -103,8 +102,7 @@ func (c *Client) Unlisted(s *discovery.Skill, registry string) (*run.Failure, *e
 // missingCredential returns the failure of a skill that needs a credential which is not
 // configured.
 func missingCredential(s *discovery.Skill, reason string) *run.Failure {
-	e := exchange.AuthError(&s.Auth, run.Provider, reason)
-	e.Message = fmt.Sprintf("Skill %s needs authentication (%s), and %s.", safetext.Clip(s.ID, 200), s.Auth.Type, reason)
+	e := run.NeedsCredential(exchange.DemandOf(&s.Auth, run.Provider, reason), fmt.Sprintf("Skill %s needs authentication (%s), and %s.", safetext.Clip(s.ID, 200), s.Auth.Type, reason))
 	e.Advice = run.AskOperator + " to configure credentials for it."
 	return e
 }

@@ -35,7 +35,7 @@ func (l *Limits) ReadDescriptor(doc []byte, prepare func(params []Parameter, sch
 	doc = WithoutBOM(doc)
 	const def = defSkillDescriptor
 	invalid := func(found []run.Violation) (*Descriptor, error) {
-		return nil, invalidDocument(run.PhaseDescriptor, string(def), found)
+		return nil, Invalid(run.PhaseDescriptor, string(def)+" document", found...)
 	}
 	if most := 2 * l.OfSchemas().BytesOfAll(); len(doc) > most {
 		return invalid([]run.Violation{{Message: fmt.Sprintf("must have at most %d bytes (limits schema_size)", most), Actual: jsonvalue.Marshal(len(doc))}})

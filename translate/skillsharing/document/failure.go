@@ -8,11 +8,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
-// invalidDocument is [Invalid] for a document of the protocol.
-func invalidDocument(phase run.Phase, what string, found []run.Violation) *run.Failure {
-	return Invalid(phase, what+" document", found...)
-}
-
 // Invalid returns the failure of a document with at least one violation (section 8.3.1).
 func Invalid(phase run.Phase, what string, found ...run.Violation) *run.Failure {
 	place := found[0].Path
@@ -31,7 +26,7 @@ func Invalid(phase run.Phase, what string, found ...run.Violation) *run.Failure 
 
 // InvalidEntry returns the failure of a skill whose entry in an index can't be used.
 func InvalidEntry(l *LeftOut) *run.Failure {
-	f := invalidDocument(run.PhaseDiscovery, string(defSkillIndex), []run.Violation{l.Fault})
+	f := Invalid(run.PhaseDiscovery, string(defSkillIndex)+" document", l.Fault)
 	f.Cause = run.ErrEntry
 	return f
 }

@@ -26,7 +26,7 @@ import (
 func ParseIndex(doc []byte) (*Index, error) {
 	index, found := Standard.readIndex(doc, false)
 	if len(found) > 0 {
-		return nil, invalidDocument(run.PhaseDiscovery, string(defSkillIndex), found.Tidy())
+		return nil, Invalid(run.PhaseDiscovery, string(defSkillIndex)+" document", found.Tidy()...)
 	}
 	return index, nil
 }
@@ -36,7 +36,7 @@ func ParseIndex(doc []byte) (*Index, error) {
 func (l *Limits) ReadIndex(doc []byte) (*Index, error) {
 	index, found := l.readIndex(doc, true)
 	if len(found) > 0 && (index == nil || len(index.Skills) == 0) {
-		return nil, invalidDocument(run.PhaseDiscovery, string(defSkillIndex), found.Tidy())
+		return nil, Invalid(run.PhaseDiscovery, string(defSkillIndex)+" document", found.Tidy()...)
 	}
 	return index, nil
 }
@@ -86,7 +86,7 @@ func (i *Index) faults() (found jsonvalue.Violations) {
 // result has only the members Skills, LeftOut and LeftOutCount.
 func (l *Limits) ParseRegistry(doc []byte) (*Index, error) {
 	invalid := func(found ...run.Violation) (*Index, error) {
-		return nil, invalidDocument(run.PhaseDiscovery, "registry", found)
+		return nil, Invalid(run.PhaseDiscovery, "registry document", found...)
 	}
 	doc = WithoutBOM(doc)
 	value, flaw := jsonvalue.Read(doc, l.documentBounds())

@@ -25,8 +25,7 @@ func (s *Sender) AuthError(ctx context.Context, auth *document.Auth, err error) 
 	if e, ok := errors.AsType[*run.Failure](err); ok {
 		return new(*e) // concurrent calls may share it
 	}
-	e := AuthError(auth, run.Provider, err.Error())
-	e.Message = "The credential can't be applied: " + err.Error()
+	e := run.NeedsCredential(DemandOf(auth, run.Provider, err.Error()), "The credential can't be applied: "+err.Error())
 	e.Cause = err
 	return e
 }
@@ -105,19 +104,13 @@ func (s *Sender) Untrusted(auth *document.Auth, u *url.URL, reason string) (*run
 		notice.Message = "a credential was not sent: " + reason + " without TLS"
 		notice.Attrs = notice.Attrs[:2]
 	}
-	e := AuthError(auth, run.Bridge, reason)
-	e.Message = "The skill needs a credential that may not be sent where its provider wants it: " + reason + "."
+	e := run.NeedsCredential(DemandOf(auth, run.Bridge, reason), "The skill needs a credential that may not be sent where its provider wants it: "+reason+".")
 	e.Advice = run.AskOperator + ": the log names the host and the setting."
 	e.Demand.Withheld = true
 	return e, notice
 }
 
-// AuthError returns an AUTH_REQUIRED of the bridge, with the details that section 8.3.2 requires.
-func AuthError(auth *document.Auth, by run.Party, reason string) *run.Failure {
-	return run.NeedsCredential(DemandOf(auth, by, reason), "")
-}
-
-// DemandOf describes the authentication in a descriptor; a nil auth: there is none.
+// DemandOf describes the authentication in a descriptor, as section 8.3.2 requires; a nil auth: there is none.
 func DemandOf(auth *document.Auth, by run.Party, reason string) *run.Demand {
 	d := &run.Demand{By: by, Reason: reason}
 	if auth == nil {
