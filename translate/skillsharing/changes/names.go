@@ -84,12 +84,10 @@ func (g *Guard) replace(ctx context.Context, r *discovery.Reader, s *skill, read
 	if known == nil || known.Instead != other {
 		g.report(&s.reported, Change{SkillID: read.ID, Digest: s.digest, Parts: partNames[:1], Held: true})
 	}
-	return nil, &run.Failure{
-		Kind: run.Internal, Phase: run.PhaseDescriptor, By: run.Bridge, Executed: run.ExecutedNo, Ref: run.Ref{SkillID: read.ID},
-		Message: "The name of this skill was the name of another skill of its provider.",
-		Advice:  run.AskOperator + " to look at the change and approve it.",
-		Cause:   errors.New("on_change hold: the name was that of the skill " + other + ": caddy skill-bridge approve"),
-	}
+	f := run.NotExecuted(run.Internal, run.PhaseDescriptor, "The name of this skill was the name of another skill of its provider.")
+	f.SkillID, f.Advice = read.ID, run.AskOperator+" to look at the change and approve it."
+	f.Cause = errors.New("on_change hold: the name was that of the skill " + other + ": caddy skill-bridge approve")
+	return nil, f
 }
 
 // own notes that a skill has a name.
