@@ -52,7 +52,7 @@ func (h *Handler) connectAccounts(ctx caddy.Context, sources []catalog.Source, k
 	}
 	h.usage.OnRelease(h.accounts.Leave)
 	accounts, logger := h.accounts, h.logger
-	// Not before: the sources of a configuration that fails to start replace nobody's.
+	// Not before: the sources of a configuration that fails to start replace no others.
 	return lifetime.OnRunning(ctx, func() { sweep(ctx, accounts, logger) })
 }
 

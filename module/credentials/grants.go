@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// unusedKept is how long a grant is kept after its last use, which is noted once a day; then it is revoked and deleted. A row that nobody revokes
+	// unusedKept is how long a grant is kept after its last use, which is noted once a day; then it is revoked and deleted. A row that no instance revokes
 	// is deleted by the database, revocable later.
 	unusedKept = 90 * 24 * time.Hour
 	revocable  = 7 * 24 * time.Hour
@@ -197,7 +197,7 @@ func (o *OAuth2User) refresher(c *userClient, key tokens.Key, a *credential.Auth
 		o.grants.changed(key.Owner, nil)
 		switch {
 		case failure != nil:
-		case granted.Refresh.Value == "": // the grant was replaced meanwhile, or has ended, and then nobody has the new tokens
+		case granted.Refresh.Value == "": // the grant was replaced meanwhile, or has ended, and then the new tokens are lost
 			if g, err := o.grants.open(ctx, key.Owner); err == nil && g.thing.Version == 0 {
 				o.grants.revoke(ctx, a.Transport, row)
 			}

@@ -23,7 +23,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/webhook"
 )
 
-// Webhooks let callers choose URLs to which the bridge sends what becomes of their runs: the end of a run of the Skills Protocol (`notify` of
+// Webhooks let callers choose URLs to which the bridge sends the news of their runs: the end of a run of the Skills Protocol (`notify` of
 // `execute_skill`), signed as Standard Webhooks, and each new state and the output of a task of A2A (push notifications). Callers choose the URLs,
 // so the bridge connects only to public addresses, over TLS and on port 443, unless an option below allows more; the options of the same names outside
 // of this block are for providers, and have no effect here. Redirects are not followed. It sends up to 64 requests at a time, of which 16 for one

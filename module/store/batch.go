@@ -113,8 +113,8 @@ func (c *change) make(ctx context.Context, s session) error {
 	return nil
 }
 
-// writeAll makes the changes in one transaction. A statement that fails has no effect; several have a savepoint. They don't end with a context: SQLite waits
-// for nobody in a transaction, and who watches a context takes a goroutine for each statement.
+// writeAll makes the changes in one transaction. A statement that fails has no effect; several have a savepoint. They don't end with a context: SQLite never
+// waits in a transaction, and watching a context takes a goroutine for each statement.
 func writeAll(ctx context.Context, batch []*change) error {
 	s := batch[0].session
 	var err error

@@ -11,7 +11,7 @@
 // # Instances and crashes
 //
 // An instance claims a delivery for half a minute before it sends, and extends the claim before each request, unless it was just made. So one instance sends at
-// a time. When it crashes, its claims end, and another instance goes on. Changes of entries that nobody was told of, such as by a crash between a change and
+// a time. When it crashes, its claims end, and another instance goes on. Changes of entries that were not announced, such as by a crash between a change and
 // its delivery, are found by [Store.Unheard]. A receiver gets an event twice if it can't be stored that it has got it.
 //
 // # Order

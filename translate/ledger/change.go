@@ -310,7 +310,7 @@ func (p *pending) done(id Identity, u *unwritten, now *Entry) {
 	}
 }
 
-// remove adds a claim that has to be deleted from a time on. If there are too many, it stays: nobody knows then whether it was executed.
+// remove adds a claim that has to be deleted from a time on. If there are too many, it stays: it is not known then whether it was executed.
 func (p *pending) remove(id Identity, from time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -93,7 +93,7 @@ type Entry struct {
 	// Apart is the size of an outcome that is stored apart from the entry, in bytes, so that lists don't read it; 0: there is none.
 	Apart int64
 
-	// Receiver is to whom the events of the run are delivered from its claim on; nil: to nobody yet. The claim stores it, and what reads or changes an entry does
+	// Receiver is to whom the events of the run are delivered from its claim on; nil: to no receiver yet. The claim stores it, and what reads or changes an entry does
 	// not have it.
 	Receiver *Receiver
 

@@ -18,7 +18,7 @@ import (
 const MethodFollow = "follow"
 
 const (
-	// A run that nobody waits for is asked about when the provider and what was learned of the skill say so, but not before a part of its time so far
+	// A run that no request waits for is asked about when the provider and what was learned of the skill say so, but not before a part of its time so far
 	// has passed since it was asked about last: a 25th, up to longestGap, on its first day, which is some 290 polls, and then a 144th: some 1,000 polls
 	// in 90 days. What was learned does not make the pause longer than longestGap either.
 	gapPart, longPart = 25, 144
@@ -85,7 +85,7 @@ func (l *lives) plan(n *live) {
 	}
 }
 
-// gap returns the least time between two polls of a run that nobody waits for.
+// gap returns the least time between two polls of a run that no request waits for.
 func (e *Entry) gap() time.Duration {
 	began := e.Ref.Accepted
 	if began.IsZero() {

@@ -220,7 +220,7 @@ func (l *lives) OnChange(known *Entry, tell func(*Entry)) (stop func()) {
 // Follows reports whether this instance is the one that follows the run of an entry, or submits it.
 func (l *lives) Follows(e *Entry) bool { return !e.State.Ended() && e.Follower == l.store.Instance() }
 
-// follow makes this instance the one that follows the run of a next version, if none does. A run that nobody has to follow loses it in the store.
+// follow makes this instance the one that follows the run of a next version, if none does. A run that needs no follower loses it in the store.
 func (l *lives) follow(next, e *Entry) {
 	if next.Follower == "" || next.State.Followed() && !e.State.Followed() {
 		next.Follower = l.store.Instance()

@@ -22,7 +22,7 @@ type Store interface {
 	// with the entry, or neither is. If the database can be read but not written, present is found, too.
 	Claim(ctx context.Context, e *Entry, keep time.Duration) (present *Entry, err error)
 	// Change replaces the entry that has e.Version, and sets the version and the times of e. ok is false if the entry has another version or is gone, or
-	// has ended. Owner, ID, Key, Front and Created never change. An entry that nobody has to submit or follow gets no Follower. outcome is what is to be stored apart; nil: nothing. The time to keep it counts from
+	// has ended. Owner, ID, Key, Front and Created never change. An entry that no instance has to submit or follow gets no Follower. outcome is what is to be stored apart; nil: nothing. The time to keep it counts from
 	// the change if the entry has ended, is Waiting or was so; else Expires stays as it is, so that what a provider reports does not prolong a run.
 	Change(ctx context.Context, e *Entry, outcome []byte, keep time.Duration) (ok bool, err error)
 	// Delete deletes a claim of this owner that is Submitting or Unknown, or Waiting as it was claimed. Only who has made the claim may do so, if certainly nothing was executed.
@@ -63,7 +63,7 @@ type Store interface {
 	// Announce tells other instances which entries have changed, by their ids, as far as the database can. It does not wait. ok is false if they don't hear
 	// it, as far as this instance can say.
 	Announce(ids []string) (ok bool)
-	// Changes returns a channel of the ids of entries that other instances have announced. They are hints: ids that nobody waits for are among them. A nil
+	// Changes returns a channel of the ids of entries that other instances have announced. They are hints: ids that no request waits for are among them. A nil
 	// slice says that some may have been missed, so that all that are waited for have to be looked at. The channel is never closed.
 	Changes() <-chan []string
 }

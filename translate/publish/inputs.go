@@ -20,7 +20,7 @@ const maxInputs = 500
 
 var errManyInputs = fmt.Errorf("bridges don't take its descriptor: /inputs must have at most %d entries", maxInputs)
 
-// inputs returns the inputs of an operation, required ones first, then by name. It says in operation what becomes of them.
+// inputs returns the inputs of an operation, required ones first, then by name. It says in operation how calls send them.
 func (t *translation) inputs(o *selection, operation *Operation) ([]document.Parameter, error) {
 	parameters, err1 := t.parameters(o)
 	body, err2 := t.object(o.operation["requestBody"])
@@ -127,7 +127,7 @@ func (t *translation) input(name string, required bool, description, of any) (do
 	return p, nil
 }
 
-// Media types by what becomes of them, in the order in which they are taken.
+// Media types by how calls send them, in the order in which they are taken.
 const (
 	jsonBody = iota
 	otherJSON
@@ -169,7 +169,7 @@ func choose(content any) (mediaType string, media map[string]any) {
 	return mediaType, media
 }
 
-// body returns the inputs of a request body, and says in operation what becomes of them. others are the other inputs.
+// body returns the inputs of a request body, and says in operation how calls send them. others are the other inputs.
 func (t *translation) body(body map[string]any, others []document.Parameter, operation *Operation) (all []document.Parameter, err error) {
 	mediaType, media := choose(body["content"])
 	if mediaType == "" {

@@ -124,7 +124,7 @@ type Demand struct {
 	Header                     string // for an API key
 	AuthorizationURL, TokenURL string
 	// ConnectURL is a page of the bridge where the caller's user connects an account of their own; empty: that would not help. It contains
-	// nothing that is anybody's.
+	// nothing of a user.
 	ConnectURL   string
 	Scopes       map[string]string // descriptions by name; nil: there are none
 	Instructions string

@@ -34,7 +34,7 @@ type FollowOptions struct {
 	NotBefore time.Time
 	// Until is when the caller needs an answer, whether the run has ended or not; zero: when it has ended.
 	Until time.Time
-	// Patience is how long it waits for the first answer about a resumed run at least, also after Until; 0: one second. With it nobody waits for the answer,
+	// Patience is how long it waits for the first answer about a resumed run at least, also after Until; 0: one second. With it no request waits for the answer,
 	// so that the request has its turn after those of all others.
 	Patience time.Duration
 	// TraceParent is the traceparent header of all requests (W3C Trace Context, section 3.2); empty: they have none.

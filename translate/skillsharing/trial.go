@@ -65,7 +65,7 @@ func (c *Client) Rehearse(ctx context.Context, s *discovery.Skill) (*run.Failure
 	sender.Observer = &seen
 	dry := &Client{Reader: discovery.Reader{Sender: sender, Cache: c.Cache}, Anonymous: c.Anonymous}
 	e := dry.judgeURLs(ctx, s, s.URLs)
-	if _, personal := c.Credentials.(credential.Personal); e == nil && !personal { // nobody's account is tried
+	if _, personal := c.Credentials.(credential.Personal); e == nil && !personal { // no user's account is tried
 		var body []byte
 		if s.SendsBody() {
 			body = []byte("{}")

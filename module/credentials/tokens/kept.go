@@ -50,7 +50,7 @@ func (k *Kept[T]) Get(ctx context.Context, fresh time.Duration, suffices func(va
 		go k.readAgain(context.WithoutCancel(ctx), read)
 	}
 	reading := k.reading
-	if reading == nil || enough && k.err != nil { // nobody waits for a server that did not answer
+	if reading == nil || enough && k.err != nil { // no request waits for a server that did not answer
 		defer k.mu.Unlock()
 		return k.value, k.at, k.err
 	}

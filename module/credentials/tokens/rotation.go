@@ -159,7 +159,7 @@ func (r Rotation) Lock(ctx context.Context) (unlock func(), failure *run.Failure
 			}, nil
 		case failure == nil:
 			select {
-			case <-time.After(mathrand.N(2 * lockLook)): //nolint:gosec // so that nobody waits the longest
+			case <-time.After(mathrand.N(2 * lockLook)): //nolint:gosec // so that no instance always waits the longest
 				continue
 			case <-ctx.Done():
 				failure = r.InUse(ctx.Err())

@@ -1,4 +1,4 @@
-// Package guards has the bounds that are no options: they are far from what honest agents and providers need, so that nobody
+// Package guards has the bounds that are no options: they are far from what honest agents and providers need, so that no operator
 // has a reason to change them.
 package guards
 

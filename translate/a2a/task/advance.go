@@ -41,7 +41,7 @@ func (f *Tasks) Advance(next *ledger.Entry, o *run.Run) error {
 	return f.progress(new(made), &own, func(t *Task) bool { return waits || f.IsNews(t, &own) })(next)
 }
 
-// IsNews reports whether a state of a run is one of its  That the state can't be read for the moment is none, until the time of the task is up.
+// IsNews reports whether a state of a run is news for its task. That the state can't be read for the moment is none, until the time of the task is up.
 func (f *Tasks) IsNews(t *Task, o *run.Run) bool {
 	if o.Failure == nil {
 		if !o.State.Ended() && f.isLate(t) {
@@ -147,7 +147,7 @@ func (f *Tasks) kept(t *Task, o *run.Run) []byte {
 	return outcome
 }
 
-// Give gives a task that is being changed the state of its run. It reports whether this has changed the
+// Give gives a task that is being changed the state of its run. It reports whether this has changed the task.
 func (f *Tasks) Give(t *Task, now *run.Run, at time.Time) (changed bool) {
 	t.Warnings = now.Warnings
 	if now.State != 0 && now.ExecutionID != "" && (t.Status.State != Working || t.Ref.ExecutionID == "") {

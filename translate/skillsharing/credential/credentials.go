@@ -102,7 +102,7 @@ type Authentication struct {
 	// Origin is the scheme, host and port of the provider as configured, for example
 	// "https://skills.example.com". Tokens obtained for one origin are never used for another.
 	Origin string
-	// Owner is the principal whose call or run the request belongs to; empty: an anonymous caller's, or nobody's, such as a discovery request.
+	// Owner is the principal whose call or run the request belongs to; empty: an anonymous caller's, or that of no call, such as a discovery request.
 	Owner string
 	// Transport sends the implementation's own requests. It follows no redirects.
 	Transport http.RoundTripper
