@@ -81,8 +81,6 @@ type runFollower struct {
 	tasks  *a2a.Front // nil: it is not served
 }
 
-var _ ledger.Follower = (*runFollower)(nil)
-
 func (f *runFollower) owner(principal string) ledger.Owner {
 	return ledger.Owner{Realm: f.realm, Principal: principal}
 }
@@ -137,8 +135,6 @@ type canceledRuns struct {
 	realm    string
 	warnings *observe.Warnings
 }
-
-var _ ledger.Marks = (*canceledRuns)(nil)
 
 // names returns the names of a principal and of a run. The same principal may be another caller at another handler, and a provider may use an execution
 // id again, for another run.

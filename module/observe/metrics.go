@@ -380,5 +380,3 @@ func (m *metrics) Collect(collected chan<- prometheus.Metric) {
 		send(breakersDesc, prometheus.GaugeValue, float64(open[provider]), provider)
 	}
 }
-
-var _ prometheus.Collector = (*metrics)(nil)

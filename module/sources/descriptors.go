@@ -53,8 +53,6 @@ func newDescriptors(things store.Things, source string) *descriptors {
 	return &descriptors{things: things, source: lifetime.NewDigest("source", source).String() + "/"}
 }
 
-var _ changes.Store = (*descriptors)(nil)
-
 // Name implements [changes.Store].
 func (d *descriptors) Name(id string) string {
 	return d.source + lifetime.NewDigest("skill", id).String()

@@ -58,8 +58,6 @@ type taskRun struct {
 	lost    bool                      // the end of the run could be neither written nor kept, under the lock
 }
 
-var _ translate.Preparation = (*submission)(nil)
-
 // execute executes the call for the message and follows its run, which may outlive the request.
 func (s *submission) execute(ctx context.Context) {
 	f := s.front

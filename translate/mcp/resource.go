@@ -169,8 +169,6 @@ func listPrompts(r *request) (jsontext.Value, *jsonrpc.Error) {
 // promptInputs makes the inputs of a skill of the texts that a client sends for its prompt.
 type promptInputs struct{ texts jsontext.Value }
 
-var _ translate.Preparation = promptInputs{}
-
 // Inputs implements [translate.Preparation].
 func (p promptInputs) Inputs(_ context.Context, s *translate.Skill) (jsonrpc.Object, *run.Failure) {
 	if s.Descriptor.CapabilityType != document.Knowledge {
