@@ -57,7 +57,7 @@ var ceilings = map[string]int{
 	"module/admin":             850,
 	"translate/delivery":       812,
 	"translate/run":            643,
-	"translate/strictjson":     499,
+	"translate/strictjson":     505,
 	"module/keeping":           601,
 	"translate/webhook":        442,
 	"translate/panics":         36,

@@ -58,7 +58,7 @@ func eachMember(object jsontext.Value, each func(name, value jsontext.Value) boo
 	i := bytes.IndexByte(object, '{') + 1
 	for i = skipSpace(object, i); i < len(object) && object[i] == '"'; i = skipSpace(object, i) {
 		name := i
-		i = stringEnd(object, i) + 1
+		i = strictjson.StringEnd(object, i+1) + 1
 		nameEnd := min(i, len(object))
 		i = skipSpace(object, skipSpace(object, i)+1) // the colon
 		value := i
@@ -156,7 +156,7 @@ func valueEnd(text []byte, i int) int {
 	for ; i < len(text); i++ {
 		switch text[i] {
 		case '"':
-			if i = stringEnd(text, i); depth == 0 {
+			if i = strictjson.StringEnd(text, i+1); depth == 0 {
 				return min(i+1, len(text))
 			}
 		case '{', '[':
@@ -184,18 +184,4 @@ func Deeper(text []byte, limit int) bool {
 	defer r.GiveBack()
 	r.Value()
 	return r.Deeper()
-}
-
-// stringEnd returns the index of the quote that closes the one at start, or
-// the length of the text.
-func stringEnd(text []byte, start int) int {
-	for i := start + 1; i < len(text); i++ {
-		switch text[i] {
-		case '\\':
-			i++
-		case '"':
-			return i
-		}
-	}
-	return len(text)
 }

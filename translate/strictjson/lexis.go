@@ -149,6 +149,19 @@ func digits(t []byte, i int) int {
 	return i
 }
 
+// StringEnd returns the index of the quotation mark that closes a string in which i is, or the length of the text.
+func StringEnd(t []byte, i int) int {
+	for ; i < len(t); i++ {
+		switch t[i] {
+		case '\\':
+			i++
+		case '"':
+			return i
+		}
+	}
+	return len(t)
+}
+
 // Literal returns the index after a word at i; 0: the text has another there.
 func Literal(t []byte, i int, word string) int {
 	if end := i + len(word); end <= len(t) && string(t[i:end]) == word {

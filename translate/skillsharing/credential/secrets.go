@@ -189,7 +189,7 @@ func escapedStrings(v []byte) iter.Seq[[]byte] {
 			if start < 0 {
 				return
 			}
-			end := stringEnd(v, escape)
+			end := min(strictjson.StringEnd(v, escape)+1, len(v))
 			unquoted, _ = jsontext.AppendUnquote(unquoted[:0], v[start:end])
 			if !yield(unquoted) {
 				return
@@ -197,20 +197,6 @@ func escapedStrings(v []byte) iter.Seq[[]byte] {
 			v = v[end:]
 		}
 	}
-}
-
-// stringEnd returns the index after the closing quotation mark of a JSON string
-// that has an escape at i.
-func stringEnd(v jsontext.Value, i int) int {
-	for ; i < len(v); i++ {
-		switch v[i] {
-		case '\\':
-			i++
-		case '"':
-			return i + 1
-		}
-	}
-	return len(v)
 }
 
 // mapStrings replaces secrets in every string of a JSON value, member names included,
