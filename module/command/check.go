@@ -110,8 +110,10 @@ func provision(file, adapter string, logging *caddy.Logging) error {
 	}
 	config.Logging = logging // not that of the configuration, which a running Caddy may write
 	if _, err := caddy.ProvisionContext(config); err != nil {
-		if _, fault, ok := strings.Cut(err.Error(), "provision http.handlers.skill_bridge: "); ok {
-			return fmt.Errorf("%s: %s: %s", file, handlerName, wayToModule.ReplaceAllString(fault, ""))
+		for _, name := range []string{handlerName, "skill_publish"} {
+			if _, fault, ok := strings.Cut(err.Error(), "provision http.handlers."+name+": "); ok {
+				return fmt.Errorf("%s: %s: %s", file, name, wayToModule.ReplaceAllString(fault, ""))
+			}
 		}
 		return fmt.Errorf("%s: %w", file, err)
 	}

@@ -21,7 +21,7 @@ principal and the SHA-256 of the key. The key is kept nowhere. The caller sends 
 --key-env names an environment variable with a key that exists already. It must be random: a key that is a word or a name can be guessed by anyone who can
 read its hash.
 
-Exit status: 0 success, 1 wrong usage.`,
+Exit status: 0 success, 1 wrong usage, 5 writing the line failed.`,
 		Example: `  caddy skill-bridge hash-key alice >> /etc/caddy/callers
   ALICE_KEY=... caddy skill-bridge hash-key alice --key-env ALICE_KEY >> /etc/caddy/callers`,
 		Args: arguments(1, 1),

@@ -35,7 +35,8 @@ func runsCommand() *cobra.Command {
 those that were made last come first. Tasks of MCP are sealed tokens, which are in no database. A run is "submitting" until its provider has answered,
 "unknown" if the instance that submitted it has ended before, "waiting" if it waits for the client or for you, "accepted" or "working" while it goes on, and
 has ended as "completed", "failed", "timed_out" or "canceled"; "lost" means that its end can't be learned. No outputs are shown. With --json, writes what the
-admin API returns: {"kept", "open", "runs", "next", "unread"}, of one run its element of "runs", or {"error": {"message"}}.` + adminHelp,
+admin API returns: {"kept", "open", "runs", "next", "unread"}, of one run its element of "runs", or {"error": {"message"}}. If a database can't be read, the
+exit status is 5.` + adminHelp,
 		Example: `  caddy skill-bridge runs --state open
   caddy skill-bridge runs --principal alice --front skills_protocol --json
   caddy skill-bridge runs 01982e7c-5a3c-7c1e-9d43-0b9b7a52c4f1`,

@@ -27,7 +27,7 @@ func initCommand() *cobra.Command {
 Caddyfile names the environment variable or the file that has the provider's API key, never the key. With --callers keys, it also makes the file callers beside
 it, with a key for the principal agent, which it shows once on standard error. A file that exists is only replaced with --force, and callers never.
 
-Exit status: 0 the Caddyfile is written and all checks passed, 1 a check failed, or wrong usage (then nothing is written), or the key is not there yet, 130 interrupted.`,
+Exit status: 0 the Caddyfile is written and all checks passed, 1 a check failed, or wrong usage (then nothing is written), or the key is not there yet, 5 writing the result failed, 130 interrupted.`,
 		Example: `  caddy skill-bridge init
   caddy skill-bridge init --provider https://skills.example.com --key SKILLS_API_KEY --callers anyone
   caddy skill-bridge init --provider https://skills.example.com --key /run/secrets/key --callers keys --site agents.example.com --output /etc/caddy/Caddyfile --force`,

@@ -336,9 +336,13 @@ func TestCheck(t *testing.T) {
 			}
 		}
 	}
+	text, err := command(t, "check", "--config", write(t, "Caddyfile", ":9 {\n\tskill_publish {\n\t\topenapi a.yaml {\n\t\t\tinclude *\n\t\t}\n\t\tstore postgres {env.SKILL_BRIDGE_NONE}\n\t}\n}\n"))
+	if err == nil || !strings.Contains(text, "/Caddyfile: skill_publish: store: placeholder {env.SKILL_BRIDGE_NONE} is empty") || strings.Contains(text, "loading") {
+		t.Errorf("a fault of a value: %v\n%s", err, text)
+	}
 	document := write(t, "pets.yaml", pets+"  /events:\n    get:\n      operationId: events\n      responses: {\"200\": {description: Events., content: {text/event-stream: {}}}}\n")
 	config := write(t, "Caddyfile", "http://localhost:9 {\n\tskill_publish {\n\t\topenapi "+document+" {\n\t\t\tinclude *\n\t\t}\n\t\topenapi missing.yaml {\n\t\t\tinclude *\n\t\t}\n\t\tstore memory\n\t}\n}\n")
-	text, err := command(t, "check", "--config", config)
+	text, err = command(t, "check", "--config", config)
 	if err == nil || !strings.Contains(text, "skills are published: 5") || !strings.Contains(text, "the operation is not published: ") || !strings.Contains(text, "events") || !strings.Contains(text, "nothing of the document is published: ") {
 		t.Errorf("%v\n%s", err, text)
 	}
