@@ -183,11 +183,11 @@ func (i *instance) endOfDead(ctx context.Context, s session) {
 }
 
 // Adopt implements [ledger.Store].
-func (r *Runs) Adopt(ctx context.Context, realms []string, most int) ([]*ledger.Entry, error) {
+func (r *Runs) Adopt(ctx context.Context, instance string, realms []string, most int) ([]*ledger.Entry, error) {
 	if err := r.hold(ctx); err != nil || len(realms) == 0 {
 		return nil, err
 	}
-	text, args := r.adoption(realms, most)
+	text, args := r.adoption(instance, realms, most)
 	return r.entries(ctx, leasing, text, args...)
 }
 
@@ -196,12 +196,12 @@ func (r *Runs) Adopt(ctx context.Context, realms []string, most int) ([]*ledger.
 const freshFor = ledger.Lease / 2
 
 // adoption returns the statement of Adopt. Of those who adopt at the same time, each takes other rows.
-func (r *Runs) adoption(realms []string, most int) (text string, args arguments) {
+func (r *Runs) adoption(instance string, realms []string, most int) (text string, args arguments) {
 	of := make([]any, len(realms))
 	for i, realm := range realms {
 		of[i] = []byte(realm)
 	}
-	args = arguments{r.Instance(), most, freshFor.Milliseconds()}
+	args = arguments{instance, most, freshFor.Milliseconds()}
 	ofRealms := in(&args, "realm", of...)
 	return "UPDATE runs SET follower = CASE WHEN state = {submitting} THEN '' ELSE $1 END, version = version + 1, " +
 		"changed = CASE WHEN state = {submitting} THEN {now} ELSE changed END, state = CASE WHEN state = {submitting} THEN {unknown} ELSE state END WHERE " +

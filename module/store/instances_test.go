@@ -35,7 +35,7 @@ func working(t *testing.T, r *Runs, key string) *ledger.Entry {
 // adopted returns how many runs an instance adopts.
 func adopted(t *testing.T, r *Runs) int {
 	t.Helper()
-	entries, err := r.Adopt(t.Context(), []string{"main"}, 50)
+	entries, err := r.Adopt(t.Context(), r.Instance(), []string{"main"}, 50)
 	if err != nil {
 		t.Fatal(err)
 	}

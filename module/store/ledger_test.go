@@ -254,7 +254,7 @@ func TestClockJumps(t *testing.T) {
 			if _, err := m.db.Runs().Renew(t.Context()); err != nil {
 				t.Error(err)
 			}
-			taken, err := m.db.Runs().Adopt(t.Context(), []string{"main"}, 50)
+			taken, err := m.db.Runs().Adopt(t.Context(), m.db.Runs().Instance(), []string{"main"}, 50)
 			if adopted += len(taken); err != nil {
 				t.Error(err)
 			}

@@ -51,7 +51,7 @@ func TestLockedRow(t *testing.T) {
 		do                  func(ctx context.Context) (int, error)
 	}{
 		{"adoption", "", "SELECT FROM runs WHERE id = $1 FOR UPDATE", func(ctx context.Context) (int, error) {
-			entries, err := living.Adopt(ctx, []string{"main"}, 50)
+			entries, err := living.Adopt(ctx, living.Instance(), []string{"main"}, 50)
 			return len(entries), err
 		}},
 		{"deliveries that are due", "", "SELECT FROM deliveries WHERE id = $1 FOR UPDATE", func(ctx context.Context) (int, error) {

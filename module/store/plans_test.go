@@ -80,7 +80,7 @@ func TestPlans(t *testing.T) {
 			primary, ofRealms, due = "USING PRIMARY KEY (realm=? AND owner=?", "USING PRIMARY KEY (realm>?)", "runs_expires (expires<?)"
 		}
 		alice := &ledger.Owner{Realm: "main", Principal: "alice"}
-		adoption, args := r.adoption([]string{"main", "other"}, 50)
+		adoption, args := r.adoption(r.Instance(), []string{"main", "other"}, 50)
 		check("adoption", "runs_open", adoption, args...)
 		check("expiry", due, "DELETE FROM runs WHERE "+r.rows(expired, entryKey), 1000)
 		check("overdue", "runs_", overdue, 50) // that of open ones, if they are few

@@ -120,7 +120,7 @@ func BenchmarkList(b *testing.B) {
 		}
 		b.Run("nothing to adopt", func(b *testing.B) {
 			for b.Loop() {
-				if _, err := r.Adopt(b.Context(), []string{"main"}, 50); err != nil {
+				if _, err := r.Adopt(b.Context(), r.Instance(), []string{"main"}, 50); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -45,6 +45,7 @@ type lives struct {
 	missed      int64     // how often announcements may have been missed
 	fresh       bool      // there are watches since the last look
 	renewed     time.Time // when the lease was renewed; zero: the instance has none
+	instance    string    // that it was renewed for
 	returned    time.Time // when it could be renewed again, after a while in which it could not
 }
 

@@ -82,7 +82,7 @@ func (l *instance) renew(adopt chan<- struct{}) {
 	if !first && (lost || time.Since(l.renewed) >= freshLease) { // or the clock of the database was set: all leases have ended
 		l.returned = time.Now()
 	}
-	if l.renewed = began; lost {
+	if l.renewed, l.instance = began, l.store.Instance(); lost {
 		for _, n := range l.all {
 			l.tidy(n)
 		}
@@ -101,13 +101,14 @@ func (l *instance) renew(adopt chan<- struct{}) {
 func (l *instance) adopt() {
 	realms := l.followers.Served()
 	l.mu.Lock()
+	instance := l.instance
 	if time.Since(l.renewed) >= freshLease || time.Since(l.returned) < Lease {
 		realms = nil
 	}
 	l.mu.Unlock()
 	for len(realms) > 0 && l.closed.Err() == nil {
 		ctx, cancel := context.WithTimeout(l.closed, statementTimeout)
-		adopted, err := l.store.Adopt(ctx, realms, adoptAtOnce)
+		adopted, err := l.store.Adopt(ctx, instance, realms, adoptAtOnce)
 		cancel()
 		if err != nil {
 			l.recalling = &Query{States: []State{Accepted, Working}, Limit: adoptAtOnce}

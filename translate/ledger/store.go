@@ -51,10 +51,11 @@ type Store interface {
 
 	// Renew renews the lease of this instance. lost says that it had ended: others may have adopted its runs, and Instance is another one now.
 	Renew(ctx context.Context) (lost bool, err error)
-	// Adopt makes this instance the follower of runs of some realms whose instances are gone, at most as many, and returns them. Submissions are Unknown
-	// then, and have no follower. An instance can follow only the runs of the handlers that it has. It gets none if its own lease has less than its half left
-	// when the statement is executed: then the database could not be reached for a while, and others that live may have had no time to renew theirs.
-	Adopt(ctx context.Context, realms []string, most int) ([]*Entry, error)
+	// Adopt makes an instance, which is this one, the follower of runs of some realms whose instances are gone, at most as many, and returns them. Submissions
+	// are Unknown then, and have no follower. An instance can follow only the runs of the handlers that it has. It gets none if its own lease has less than its
+	// half left when the statement is executed: then the database could not be reached for a while, and others that live may have had no time to renew theirs.
+	// Nor does it if this instance has become another one since the caller looked at its lease.
+	Adopt(ctx context.Context, instance string, realms []string, most int) ([]*Entry, error)
 	// Overdue returns open entries that have expired, which have to be ended, at most as many.
 	Overdue(ctx context.Context, most int) ([]*Entry, error)
 	// Expire deletes ended entries that have expired, at most as many, and returns how many it has deleted.

@@ -377,10 +377,10 @@ func (s *Store) Renew(ctx context.Context) (lost bool, err error) {
 }
 
 // Adopt implements [ledger.Store].
-func (s *Store) Adopt(ctx context.Context, realms []string, most int) ([]*ledger.Entry, error) {
+func (s *Store) Adopt(ctx context.Context, instance string, realms []string, most int) ([]*ledger.Entry, error) {
 	return statement(ctx, s, "adopt", func() (list []*ledger.Entry, _ error) {
 		for _, e := range s.entries {
-			if s.leases[s.id].Before(s.clock().Add(ledger.Lease/2)) || e.State.Ended() || e.Follower == "" || e.Follower == s.id || !slices.Contains(realms, e.Owner.Realm) || !s.leases[e.Follower].Before(s.clock()) {
+			if s.id != instance || s.leases[s.id].Before(s.clock().Add(ledger.Lease/2)) || e.State.Ended() || e.Follower == "" || e.Follower == s.id || !slices.Contains(realms, e.Owner.Realm) || !s.leases[e.Follower].Before(s.clock()) {
 				continue
 			}
 			if len(list) == most {

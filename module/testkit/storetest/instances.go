@@ -22,7 +22,7 @@ func renew(t *testing.T, s ledger.Store) {
 
 func adopt(t *testing.T, s ledger.Store, most int) []*ledger.Entry {
 	t.Helper()
-	adopted, err := s.Adopt(t.Context(), realms, most)
+	adopted, err := s.Adopt(t.Context(), s.Instance(), realms, most)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func testAdopt(t *testing.T, d *Database) {
 	d.Later(t, 10*time.Second)
 	renew(t, b)
 	for _, none := range [][]string{nil, {"other"}, {"mai", "main\x00"}} {
-		if got, err := b.Adopt(t.Context(), none, 50); len(got) != 0 || err != nil {
+		if got, err := b.Adopt(t.Context(), b.Instance(), none, 50); len(got) != 0 || err != nil {
 			t.Fatalf("adopted in realms %q: %d, %v", none, len(got), err)
 		}
 	}
@@ -121,6 +121,9 @@ func testLost(t *testing.T, d *Database) {
 		t.Fatalf("lost %v, instance %q, before %q, %v", lost, a.Instance(), before, err)
 	}
 	renew(t, a)
+	if got, err := a.Adopt(t.Context(), before, realms, 50); len(got) != 0 || err != nil {
+		t.Fatalf("as the instance that it was, it adopted %+v, %v", got, err)
+	}
 	if got := adopt(t, a, 50); len(got) != 1 || got[0].ID != e.ID || got[0].Follower != a.Instance() {
 		t.Fatalf("adopted %+v", got)
 	}
@@ -262,7 +265,7 @@ func testManyAdopt(t *testing.T, d *Database) {
 	var n atomic.Int32
 	together(t, all, func(_ int, s ledger.Store) error {
 		for { // until nothing is left that no other one is adopting
-			got, err := s.Adopt(t.Context(), realms, 7)
+			got, err := s.Adopt(t.Context(), s.Instance(), realms, 7)
 			if err != nil || len(got) == 0 {
 				return err
 			}

@@ -188,7 +188,7 @@ func testClaim(t *testing.T, d *Database) {
 	if _, err := b.Renew(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Adopt(t.Context(), realms, 50); err != nil {
+	if _, err := b.Adopt(t.Context(), b.Instance(), realms, 50); err != nil {
 		t.Fatal(err)
 	}
 	if got := get(t, b, first); got.State != ledger.Unknown || got.Version != 2 {

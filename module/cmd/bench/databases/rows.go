@@ -81,7 +81,7 @@ func (r *Rows) MeasureOpen() (o Open) {
 		r.Server.exec(r.settings.DSN, "VACUUM ANALYZE") // as its autovacuum does sooner or later
 	}
 	s := r.reopen()
-	adopt := func() int { return len(failure.Must(s.Adopt(r.Context, []string{realm}, page))) }
+	adopt := func() int { return len(failure.Must(s.Adopt(r.Context, s.Instance(), []string{realm}, page))) }
 	var times []float64
 	adopted := 0
 	for begun := time.Now(); ; begun = time.Now() {
