@@ -206,8 +206,10 @@ func (s *schemas) body(old map[string]any) map[string]any {
 	if schema["required"] = required; len(required) == 0 {
 		delete(schema, "required")
 	}
-	maps.DeleteFunc(schema, func(name string, v any) bool { // an output may have more than the document says
-		return s.omit == "writeOnly" && v == false && (name == "additionalProperties" || name == "unevaluatedProperties")
+	// An output may have more than the document says. Without a pattern, additionalProperties would refuse what matches it.
+	fewer := len(objectIn(schema["patternProperties"])) < len(objectIn(old["patternProperties"]))
+	maps.DeleteFunc(schema, func(name string, v any) bool {
+		return s.omit == "writeOnly" && v == false && (name == "additionalProperties" || name == "unevaluatedProperties") || fewer && name == "additionalProperties"
 	})
 	return schema
 }
@@ -221,7 +223,6 @@ func (s *schemas) omitted(v any) bool {
 // keyword translates the value of a keyword; nil: the keyword is left out, because descriptors do not have it, or because the value is of another kind.
 func (s *schemas) keyword(name string, v any) any {
 	object, list := objectIn(v), listIn(v)
-	_, isText := v.(string)
 	_, isBool := v.(bool)
 	var kept bool
 	switch name {
@@ -242,7 +243,7 @@ func (s *schemas) keyword(name string, v any) any {
 		for _, member := range slices.Sorted(maps.Keys(object)) {
 			if s.omitted(object[member]) {
 				s.gone[member] = true
-			} else if name != "patternProperties" || applicable(member) {
+			} else if name != "patternProperties" || s.applicable(member) {
 				all[member] = s.schema(object[member])
 			}
 		}
@@ -252,14 +253,14 @@ func (s *schemas) keyword(name string, v any) any {
 		n, _ := v.(jsonvalue.Number)
 		f, err := n.Float64()
 		kept = err == nil && f < 1<<53 && f > -1<<53 || isBool && strings.HasPrefix(name, "exclusive") // many readers round others
+		s.loose = s.loose || !kept
 	case "title", "description", "format", "contentEncoding", "contentMediaType":
 		v = strings.TrimSpace(safetext.Lines(text(v)))
 		kept = v != "" && (!s.terse || name != "title" && name != "description")
 	case "nullable", "uniqueItems", "deprecated":
 		kept = isBool
 	case "pattern":
-		kept = isText && applicable(text(v))
-		s.loose = s.loose || !kept
+		kept = s.applicable(text(v))
 	case "required":
 		seen := map[string]bool{"": true}
 		v, kept = slices.DeleteFunc(slices.Clone(list), func(v any) bool {
@@ -272,6 +273,7 @@ func (s *schemas) keyword(name string, v any) any {
 			v = "string"
 		}
 		kept = jsonvalue.TypesOf(v) != 0
+		s.loose = s.loose || !kept
 	case "enum", "examples":
 		kept = len(list) > 0 && (!s.terse || name == "enum")
 	case "const", "default":
@@ -284,11 +286,12 @@ func (s *schemas) keyword(name string, v any) any {
 }
 
 // applicable reports whether a regular expression is one that bridges apply.
-func applicable(expression string) bool {
-	x, err := ecma.Translate(expression)
-	if err != nil || x.Lenient || expression == "" {
-		return false
+func (s *schemas) applicable(expression string) bool {
+	if x, err := ecma.Translate(expression); err == nil && !x.Lenient && expression != "" {
+		if tree, _ := x.Parse(); tree != nil {
+			return true
+		}
 	}
-	tree, _ := x.Parse()
-	return tree != nil
+	s.loose = true
+	return false
 }

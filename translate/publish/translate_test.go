@@ -306,8 +306,14 @@ func TestSchemas(t *testing.T) {
 		{v31, `{anyOf: [{type: integer}, {type: "null"}]}`, `{"type":["null","integer"],"anyOf":[{"type":"integer"},{"type":"null"}]}`},
 		{
 			v31, `{type: object, patternProperties: {"^x": true, "(?<a>x)\\k<a>": true}, additionalProperties: false, if: {required: [a]}, then: {required: [b]}, unevaluatedProperties: false}`,
+			`{"type":"object","patternProperties":{"^x":true},"then":{"required":["b"]}}`,
+		},
+		{
+			v31, `{type: object, patternProperties: {"^x": true}, additionalProperties: false, if: {required: [a]}, then: {required: [b]}, unevaluatedProperties: false}`,
 			`{"type":"object","patternProperties":{"^x":true},"additionalProperties":false,"if":{"required":["a"]},"then":{"required":["b"]},"unevaluatedProperties":false}`,
 		},
+		{v30, `{oneOf: [{type: float}, {type: string}]}`, `{"type":["null","boolean","number","array","object","string"],"anyOf":[{},{"type":"string"}]}`},
+		{v30, `{type: integer, not: {minimum: 9223372036854775807}}`, `{"type":"integer"}`},
 		{v31, `true`, `{"type":["null","boolean","number","array","object","string"]}`},
 	} {
 		text := operation(c.version, "GET /a", `{parameters: [{name: a, in: query, schema: `+c.schema+`}], `+ok+`}`, components)
