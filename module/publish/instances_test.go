@@ -1,6 +1,7 @@
 package publish_test
 
 import (
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -110,6 +111,39 @@ func TestR244FollowedAfterReload(t *testing.T) {
 			now, err := kept.Get(t.Context(), e.Identity())
 			return err == nil && now.State == ledger.Unknown
 		}, "the run is adopted")
+	}
+}
+
+// The run of an earlier build, which noted a digest of the credential and a time, is read by its owner.
+func TestRunOfEarlierBuild(t *testing.T) {
+	a := startAPI(t)
+	file := filepath.Join(t.TempDir(), "runs.db")
+	p := start(t, a, strings.Replace(a.site(t, ""), "store memory", "store sqlite "+file, 1))
+	kept := p.invoke("add-pet", `{"name":"Rex"}`, "X-Pets-Key", "mine", "Idempotency-Key", "a")
+	id, secret := kept.Run.ExecutionID[:36], kept.Run.ExecutionID[37:]
+	db := store.New(store.Settings{Kind: store.SQLite, File: file})
+	db.Start(zap.NewNop())
+	defer db.Close()
+	e, err := db.Runs().Get(t.Context(), ledger.Identity{Owner: ledger.Owner{Realm: "skill_publish", Principal: ledger.Group + secret[:1]}, ID: id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var notes struct{ Credential string }
+	if err := json.Unmarshal(e.Notes, &notes); err != nil || notes.Credential == "" {
+		t.Fatal(string(e.Notes), err)
+	}
+	earlier := &ledger.Entry{
+		Owner: e.Owner, ID: "018f0000-0000-7000-8000-000000000000", Front: e.Front, Skill: e.Skill, Asked: e.Asked, Ref: e.Ref, Single: true,
+		Notes: []byte(notes.Credential + " 1767323045000"),
+	}
+	if _, err := db.Runs().Claim(t.Context(), earlier, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]int{"mine": http.StatusOK, "other": http.StatusNotFound, "": http.StatusNotFound} {
+		got := p.get(strings.Replace(kept.Run.StatusURL, id, earlier.ID, 1), "X-Pets-Key", key)
+		if got.Status != want || want == http.StatusOK && !strings.Contains(got.Body, `"created_at":"2026-01-02T03:04:05Z"`) {
+			t.Errorf("%s: %v", key, got)
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"crypto/subtle"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -100,10 +101,16 @@ type notes struct {
 	Credential string            // a digest
 	Of         publish.Operation // as far as it says which headers are its credential: it may be published no longer
 	Began      time.Time
+
+	former bool // an earlier build has written them, without Of
 }
 
 func noted(e *ledger.Entry) (n notes) {
-	_ = json.Unmarshal(e.Notes, &n) // it has been written here
+	if json.Unmarshal(e.Notes, &n) != nil {
+		var ms int64
+		_, _ = fmt.Sscanf(string(e.Notes), "%s %d", &n.Credential, &ms)
+		n.Began, n.former = time.UnixMilli(ms).UTC(), true
+	}
 	return n
 }
 
@@ -214,6 +221,9 @@ func (q *request) serveRun(c *catalog, id string) {
 // owns reports whether the caller began a run, of which the request knows the secret: it has the credential that went with the invocation.
 func (q *request) owns(c *catalog, e *ledger.Entry, secret string) bool {
 	n := noted(e)
+	if s := c.skills[e.Skill]; n.former && s != nil && s.Operation != nil {
+		n.Of = *s.Operation
+	}
 	return e.Ref.Source == c.namespace && e.Owner == ownerOf(q.caller, secret) &&
 		subtle.ConstantTimeCompare([]byte(e.Ref.ExecutionID), []byte(secret)) == 1 &&
 		subtle.ConstantTimeCompare([]byte(n.Credential), []byte(q.credential(&n.Of, secret))) == 1
