@@ -40,7 +40,7 @@ type usage struct {
 type holding struct {
 	Usage
 	starting  Usage         // those of its entries that are begun
-	settled   Usage         // what it has got by this instance, in all
+	settled   Usage         // what it has got by this instance, in all; its bytes are negative if this instance has made what others added smaller
 	reserved  int64         // bytes for outcomes that only this instance gets
 	counted   time.Time     // zero: never
 	took      time.Duration // the last count
@@ -202,7 +202,8 @@ func (u *usage) settle(id Identity, kept bool) {
 	delete(u.begun, id)
 	for _, s := range []*holding{&u.all, u.of(&id.Owner)} {
 		if s.starting.add(-1, -size); kept {
-			s.settled.add(1, size)
+			s.settled.Entries++
+			s.settled.Bytes += size
 		} else {
 			s.add(-1, -size)
 		}

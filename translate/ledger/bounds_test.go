@@ -274,3 +274,54 @@ func TestR253PanicOfCount(t *testing.T) {
 		<-reported
 	})
 }
+
+// What makes an entry of another instance smaller takes no place while what is kept is counted.
+func TestSmallerNotesOfOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := ledgertest.New()
+		begin := func(store *ledgertest.Store) ledger.Viewed {
+			l := ledger.Viewed{Ledger: ledger.New(ledger.Config{
+				Store: store, Settings: ledger.Settings{Bounds: ledger.Bounds{OutputOfOne: 100_000}}, Trouble: func(err error) { t.Error(err) },
+			})}
+			l.Begin(&follower{ends: time.Hour})
+			t.Cleanup(func() { l.Close(context.Background()) })
+			return l
+		}
+		store := db.Instance(true)
+		other, l := begin(db.Instance(true)), begin(store)
+		large := accepted(1)
+		large.Key, large.Notes = []byte("k"), make([]byte, 60_000)
+		add := func(l ledger.Viewed, e *ledger.Entry) {
+			t.Helper()
+			if _, failure := l.Add(t.Context(), e, 0); failure != nil {
+				t.Error(failure)
+			}
+		}
+		add(other, large)
+		add(l, accepted(2))
+		if _, err := l.Change(t.Context(), large.Identity(), func(next *ledger.Entry) error {
+			next.Notes = nil
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(11 * time.Second)
+		counted := make(chan struct{})
+		store.Fail(nil, func(statement string) error {
+			if statement == "count" {
+				<-counted
+			}
+			return nil
+		})
+		again := accepted(3)
+		again.Key = large.Key
+		add(l, again) // what is kept is counted in the background
+		synctest.Wait()
+		add(l, accepted(4))
+		close(counted)
+		synctest.Wait()
+		if failure := l.Fits(owner, 60_000); failure != nil {
+			t.Error(failure)
+		}
+	})
+}
