@@ -93,6 +93,20 @@ func TestReceiver(t *testing.T) {
 	})
 }
 
+// TestEvictionPlan tests that the deliveries of each task are found by its id, also before the database has any statistics: otherwise 10,000 tasks with events
+// that were not delivered would be compared with as many deliveries each.
+func TestEvictionPlan(t *testing.T) {
+	databases(t, func(t *testing.T, settings Settings) { //nolint:thelper // it is the test
+		db, found := open(t, settings), "SEARCH d USING INDEX sqlite_autoindex_deliveries_1 (realm=? AND owner=? AND id=?)"
+		if settings.Kind == Postgres {
+			found = " AND (id = runs"
+		}
+		if plan := explained(t, db, "DELETE FROM runs WHERE "+db.Runs().rows(oldest, entryKey), []byte("main"), []byte("alice"), 10); !strings.Contains(plan, found) {
+			t.Errorf("no plan with %s:\n%s", found, plan)
+		}
+	})
+}
+
 // TestDeliveryPlans tests that claims read no more than an index says.
 func TestDeliveryPlans(t *testing.T) {
 	databases(t, func(t *testing.T, settings Settings) { //nolint:thelper // it is the test
