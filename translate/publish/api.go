@@ -70,7 +70,7 @@ func Read(ctx context.Context, reader Reader, location *url.URL, options *Option
 	info := objectIn(root["info"])
 	t := translation{
 		docs: docs, root: root, options: options, swagger: swagger, old: swagger || strings.HasPrefix(version, "3.0"),
-		version: versionOf(text(info["version"])), others: map[string][]string{},
+		version: versionOf(text(info["version"])), others: map[string][][]string{},
 	}
 	t.findSchemes()
 	c := collection{API: API{Title: line(info["title"])}, document: options.Document}
@@ -135,7 +135,7 @@ func (t *translation) selected(c *collection) (all []selection, err error) {
 			own, query, _ := strings.Cut(strings.SplitN(path, "#", 2)[0], "?")
 			included, excluded := named(t.options.Include, operationID, title), named(t.options.Exclude, operationID, title)
 			if !included || excluded {
-				t.others[method] = append(t.others[method], patternOf(own))
+				t.others[method] = append(t.others[method], patternsOf(own))
 			}
 			if !included || excluded || reported {
 				continue
@@ -173,12 +173,12 @@ func (t *translation) selected(c *collection) (all []selection, err error) {
 	return all, nil
 }
 
-// patternOf returns the pattern for a path of the document; see [Operation.Others].
-func patternOf(own string) string {
+// patternsOf returns the patterns for a path of the document; see [Operation.Others].
+func patternsOf(own string) []string {
 	if decoded, err := url.PathUnescape(own); err == nil {
 		own = decoded
 	}
-	return path.Clean("/" + placeholder.ReplaceAllString(literal.Replace(strings.ToLower(own)), "?*"))
+	return strings.Split(path.Clean("/"+placeholder.ReplaceAllString(literal.Replace(strings.ToLower(own)), "?*")), "/")
 }
 
 // literal escapes what is special in patterns.

@@ -492,6 +492,24 @@ func mustURL(text string) *url.URL {
 	return u
 }
 
+// S395: a long value costs no more for each operation that is not published than its comparison with a word.
+func TestS395LongPaths(t *testing.T) {
+	options := all()
+	options.Include = []string{"getUser"}
+	api := translated(t, `openapi: 3.0.3
+info: {title: Users, version: "1"}
+paths:
+  /users/{id}: {get: {operationId: getUser, responses: {}}}
+`+strings.ReplaceAll(many(5000, "  /users/{id}/p%d: {get: {responses: {}}}"), ", ", "\n"), options)
+	start := time.Now()
+	if r, failure := api.Skills[0].Operation.Request(t.Context(), jsontext.Value(`{"id":"`+strings.Repeat("a", 1<<20)+`/x"}`), nil); failure != nil {
+		t.Errorf("%v %v", r, failure)
+	}
+	if took := time.Since(start); took > soon/9 { // it would be minutes
+		t.Errorf("it took %v", took)
+	}
+}
+
 // S395: a value of the path does not lead to an operation that is not published: as a word of another path, in whichever case and with whichever extension, or with a slash.
 func TestS395PathsOfOtherOperations(t *testing.T) {
 	options := all()

@@ -12,9 +12,9 @@ type Operation struct {
 	// Path is the template of the path, that of the document's first server included, such as /v1/pets/{petId}. It begins with one slash and is
 	// percent-encoded (RFC 3986), but for the braces. Each parameter in it is one of Parameters.
 	Path string
-	// Others are the paths of the operations with the same method that are not published, below that of the server, in lower case, as patterns of
-	// [path.Match]. No argument makes the path one of these.
-	Others     []string
+	// Others are the paths of the operations with the same method that are not published, below that of the server, in lower case, each
+	// segment as a pattern of [path.Match]. No argument makes the path one of these.
+	Others     [][]string
 	Below      int    // how many segments the path of the server has
 	Query      string // what is in each query, encoded; empty: nothing
 	Parameters []Parameter

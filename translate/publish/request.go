@@ -226,19 +226,18 @@ func dotted(path string) bool {
 // strays reports whether servers may take a path for that of an operation that is not published: since a value is a word of that path, in whichever case
 // and with whichever extension, or has a slash. A path that is like the template of this operation is not meant: it is not more specific.
 func (o *Operation) strays(to string) bool {
-	plain := func(to string) string {
+	plain := func(to string) []string {
 		segments := strings.SplitN(to, "/", o.Below+2)
 		decoded, _ := url.PathUnescape(segments[len(segments)-1])
-		return path.Clean("/" + strings.ReplaceAll(strings.ToLower(decoded), `\`, "/"))
+		return strings.Split(path.Clean("/"+strings.ReplaceAll(strings.ToLower(decoded), `\`, "/")), "/")
 	}
-	own, to := plain(o.Path), plain(to)
-	return slices.ContainsFunc(o.Others, func(other string) bool {
-		is := func(to string) bool {
-			matched, _ := path.Match(other, to)
-			return matched
-		}
-		return (is(to) || is(strings.TrimSuffix(to, path.Ext(to)))) && !is(own)
-	})
+	is := func(to, other []string) bool { // by segments: a pattern of several looks for the next one at each byte of a long value
+		return slices.EqualFunc(to, other, func(word, pattern string) bool { matched, _ := path.Match(pattern, word); return matched })
+	}
+	own, words := plain(o.Path), plain(to)
+	bare := slices.Clone(words)
+	bare[len(bare)-1] = strings.TrimSuffix(bare[len(bare)-1], path.Ext(bare[len(bare)-1]))
+	return slices.ContainsFunc(o.Others, func(other []string) bool { return (is(words, other) || is(bare, other)) && !is(own, other) })
 }
 
 // part is an item of an array, a member of an object, or another value alone.

@@ -23,11 +23,11 @@ type translation struct {
 	swagger   bool // Swagger 2.0
 	old       bool // before OpenAPI 3.1
 	version   string
-	others    map[string][]string // by method; see Operation
-	size      int                 // bytes of the schemas of the inputs of the operation
-	schemes   map[string]any      // of security
-	noSchemes error               // why there are none
-	secrets   []string            // places of the keys of all of them
+	others    map[string][][]string // by method; see Operation
+	size      int                   // bytes of the schemas of the inputs of the operation
+	schemes   map[string]any        // of security
+	noSchemes error                 // why there are none
+	secrets   []string              // places of the keys of all of them
 }
 
 // object returns what a value refers to, or the value, if that is an object; nil: it is none.
