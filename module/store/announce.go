@@ -155,6 +155,7 @@ func (n *notices) work() {
 	case Postgres:
 		var wg sync.WaitGroup
 		wg.Go(n.listen)
+		wg.Go(n.save)
 		n.announce()
 		wg.Wait()
 	case SQLite:
@@ -178,6 +179,13 @@ func (n *notices) look() {
 	}
 }
 
+// save stores the marks that could not be stored, on connections for calls: notices don't wait for these.
+func (n *notices) save() {
+	for n.db.wait(lookEvery) {
+		_ = n.marks.Save(n.db.ctx) // statements log errors
+	}
+}
+
 // announce sends notices.
 func (n *notices) announce() {
 	s, sent := n.db.session(leasing), time.Time{}
@@ -189,7 +197,6 @@ func (n *notices) announce() {
 			return
 		case <-n.wake:
 		case <-tick.C:
-			_ = n.marks.Save(n.db.ctx) // statements log errors
 			if n.listenOtherwise(); time.Since(sent) < probeEvery {
 				continue
 			}

@@ -4,11 +4,14 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/store/marks"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/postgrestest"
 )
 
 // awaitMark waits until an instance knows a mark.
@@ -127,4 +130,46 @@ func TestR251MarkIsStoredLater(t *testing.T) {
 			t.Errorf("%d marks are stored", n)
 		}
 	})
+}
+
+// Notices don't wait for a mark that can't be stored for the moment.
+func TestNoticesDuringMark(t *testing.T) {
+	settings := Settings{Kind: Postgres, DSN: postgrestest.Start(t)}
+	r, other := another(t, settings), another(t, settings)
+	released := make(chan struct{})
+	var locking sync.WaitGroup
+	defer locking.Wait()
+	defer close(released)
+	locked := make(chan struct{})
+	locking.Go(func() {
+		_ = other.db.transaction(t.Context(), func(ctx context.Context, s session) error {
+			_, err := s.exec(ctx, "LOCK TABLE things")
+			close(locked)
+			<-released
+			return err
+		})
+	})
+	<-locked
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := r.db.Marks().Add(ctx, "ada", "1", time.Hour); err == nil {
+		t.Fatal("the mark is stored")
+	}
+	const waits = "SELECT count(*) FROM pg_locks WHERE relation = 'things'::regclass AND NOT granted"
+	for _, wanted := range []int{0, 1} { // the first try ends, and the next one begins
+		for scalar[int](t, other.db, leasing, waits) != wanted {
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+	r.Announce([]string{"x"})
+	for late := time.After(5 * time.Second); ; {
+		select {
+		case ids := <-other.Changes():
+			if slices.Contains(ids, "x") {
+				return
+			}
+		case <-late:
+			t.Fatal("the notice waits for the mark")
+		}
+	}
 }
