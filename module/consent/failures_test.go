@@ -187,8 +187,8 @@ func TestS322DisconnectOfTheDenied(t *testing.T) {
 	}
 }
 
-// TestS391HugeScopes: a provider that names very many or very long scopes, or whose authorization server does, keeps nobody from disconnecting an account. The
-// operator learns that nobody can connect one.
+// TestS391HugeScopes: a provider that names very many or very long scopes, or whose authorization server does, does not keep users from disconnecting accounts. The
+// operator learns that they can connect none.
 func TestS391HugeScopes(t *testing.T) {
 	s := newLogin(t)
 	p := hostile.NewProvider(t, s.skills(scopes)...)

@@ -179,8 +179,8 @@ func (o *OAuth2User) refresher(c *userClient, key tokens.Key, a *credential.Auth
 			if failure != nil {
 				if failure.Demand != nil && slices.Contains(endings, failure.Demand.Reason) {
 					g, err := o.grants.open(ctx, key.Owner)
-					if err == nil && g.row != nil && (g.row.Flow != row.Flow || g.row.Refresh != row.Refresh) {
-						return granted, r.InUse(nil) // it was replaced meanwhile: this process was paused, or the user has consented anew
+					if err == nil && g.row != nil && (g.row.Flow != row.Flow || g.row.Refresh != row.Refresh && g.row.Obtained.After(row.Obtained)) {
+						return granted, r.InUse(nil) // a newer one was stored meanwhile: this process was paused, or the user has consented anew
 					}
 					if err == nil && g.row != nil {
 						o.grants.end(ctx, g, "refused")

@@ -1331,6 +1331,33 @@ func TestS390RefusedTokenWasReplaced(t *testing.T) {
 	}
 }
 
+// A refused refresh token that could not be stored ends the grant, too: the one before it, which is stored, is not newer.
+func TestUnsavedTokenIsRefused(t *testing.T) {
+	memory, _ := newDatabase(t)
+	o, ended := ofUsers(t, memory, func(o *credentials.OAuth2User) { o.TokenURL = tokenURL })
+	synctest.Test(t, func(t *testing.T) {
+		e := newRotatingUsers(time.Hour)
+		connect(t, o, own(t, "ann", e))
+		time.Sleep(time.Hour)
+		memory.mu.Lock()
+		memory.fail["put grants"] = &ledger.Unavailable{Err: errors.New("the database is down")}
+		memory.mu.Unlock()
+		_, failure := tokenOf(t, o, own(t, "ann", e))
+		if failure == nil || e.refreshes() != 1 {
+			t.Errorf("got %+v", failure)
+		}
+		memory.mu.Lock()
+		memory.fail = map[string]error{}
+		memory.mu.Unlock()
+		e.valid = map[string]bool{}
+		time.Sleep(time.Hour)
+		_, failure = tokenOf(t, o, own(t, "ann", e))
+		if failure == nil || failure.Next() != run.NextConnect || e.refreshes() != 2 || ended.take() != "ann refused" {
+			t.Errorf("got %+v, %d refreshes", failure, e.refreshes())
+		}
+	})
+}
+
 // TestS178GrantsEnd: grants that were not used for 90 days, and those of another client, are revoked and deleted; those that are used stay.
 func TestS178GrantsEnd(t *testing.T) {
 	memory, _ := newDatabase(t)
