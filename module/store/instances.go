@@ -209,7 +209,7 @@ func (r *Runs) adoption(instance string, realms []string, most int) (text string
 			ofRealms+" AND EXISTS (SELECT 1 FROM instances WHERE id = $1 AND lease > {now} + $3) LIMIT $2{skip}", entryKey) + " RETURNING " + entryResult, args
 }
 
-// shortened ends leases that a clock which was set back since has made longer than any: who lives renews its own in time, and the runs of others can be adopted.
+// shortened shortens leases that last too long, since the clock was set back: instances that live renew theirs in time, and the runs of others can be adopted.
 const shortened = "UPDATE instances SET lease = {now} + $1 WHERE lease > {now} + $1"
 
 // forgotten deletes the rows of instances that are long gone and that no open run names.
