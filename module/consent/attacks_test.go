@@ -335,7 +335,7 @@ func TestS204FormsOfOtherSites(t *testing.T) {
 	}
 }
 
-// TestS392FormOfAnotherUser: a page says whose accounts it is about. If the browser has got the login of another user meanwhile, as by a forged login in another
+// TestS392FormOfAnotherUser: a page says whose accounts it is about. If the browser has logged in as another user meanwhile, as by a forged login in another
 // tab, its form neither connects the account of the one user for the other, nor disconnects one.
 func TestS392FormOfAnotherUser(t *testing.T) {
 	b := newBed(t)

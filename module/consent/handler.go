@@ -189,7 +189,7 @@ func (v *visit) act() {
 		v.fail(http.StatusBadRequest, "Nothing was done, since the form can’t be read.")
 		return
 	}
-	if user := v.r.PostForm["user"]; len(user) > 0 && user[0] != v.page.User { // the browser has got another login since it has the page
+	if user := v.r.PostForm["user"]; len(user) > 0 && user[0] != v.page.User { // the browser has logged in as another user since it loaded the page
 		v.refused(v.r.Context(), v.principal, "a form of the page of another principal")
 		v.fail(http.StatusForbidden, "Nothing was done, since you are signed in as another user than the one whose page this was.")
 		return
