@@ -233,8 +233,8 @@ const (
 	// maxTrusted bounds how much memory is allocated for a declared Content-Length before any content has come. Once as much has come,
 	// up to maxAnnounced is allocated.
 	maxTrusted, maxAnnounced = 64 << 10, 2 << 20
-	// maxPooled is the largest capacity of a buffer in the pool.
-	maxPooled = 256 << 10
+	// maxPooled is the largest capacity of a buffer in the pool for all uses, and maxLong that of one in the pool for long bodies and answers.
+	maxPooled, maxLong = 256 << 10, 2 * maxAnnounced
 )
 
 // buffers pools the buffers of bodies and answers.
@@ -243,14 +243,32 @@ var buffers = sync.Pool{New: func() any {
 	return &b
 }}
 
+// longBuffers pools those that others do not need. New memory for a body of 256 KiB takes a fifth of its call.
+var longBuffers sync.Pool
+
 func getBuffer() *[]byte { return buffers.Get().(*[]byte) }
 
 // putBuffer puts a buffer back. Nothing may use its memory afterwards.
 func putBuffer(b *[]byte) {
+	*b = (*b)[:0]
 	if cap(*b) <= maxPooled {
-		*b = (*b)[:0]
 		buffers.Put(b)
+	} else if cap(*b) <= maxLong {
+		longBuffers.Put(b)
 	}
+}
+
+// grown returns a buffer with the bytes of another one, which it replaces, and room for size bytes.
+func grown(b *[]byte, size int) *[]byte {
+	if size > maxPooled {
+		if long, ok := longBuffers.Get().(*[]byte); ok && cap(*long) >= size {
+			*long = append(*long, *b...)
+			putBuffer(b)
+			return long
+		}
+	}
+	*b = slices.Grow(*b, size-len(*b))
+	return b
 }
 
 // readBody reads all of r into a buffer from the pool, also if it fails. announced is the Content-Length, or -1.
@@ -265,7 +283,7 @@ func readBody(r io.Reader, announced, limit int64) (*[]byte, error) {
 			if len(*b) <= maxTrusted || whole <= len(*b) {
 				whole = 2 * len(*b)
 			}
-			*b = slices.Grow(*b, whole-len(*b))
+			b = grown(b, whole)
 		}
 		n, err := r.Read((*b)[len(*b):cap(*b)])
 		*b = (*b)[:len(*b)+n]

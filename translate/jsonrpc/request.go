@@ -3,7 +3,6 @@ package jsonrpc
 import (
 	"context"
 	"net/http"
-	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -72,7 +71,7 @@ func (r *Request) ResultBuffer(size int) []byte {
 	}
 	b := getBuffer()
 	if size <= maxAnnounced {
-		*b = slices.Grow(*b, size)
+		b = grown(b, size)
 	}
 	r.message.result = b
 	return *b
