@@ -1293,13 +1293,17 @@ func TestS177RefreshedElsewhere(t *testing.T) {
 func TestS390RefusedTokenWasReplaced(t *testing.T) {
 	for name, replace := range map[string]func(t *testing.T, o *credentials.OAuth2User, e *rotatingUsers){
 		"by another instance": func(t *testing.T, o *credentials.OAuth2User, e *rotatingUsers) {
+			t.Helper()
 			a := own(t, "ann", e)
 			a.Request.Header.Set("Authorization", "Bearer access-of-user-1")
 			if ok, err := o.Renew(t.Context(), a); !ok || err != nil {
 				t.Errorf("got %t, %v", ok, err)
 			}
 		},
-		"by its user": func(t *testing.T, o *credentials.OAuth2User, e *rotatingUsers) { connect(t, o, own(t, "ann", e)) },
+		"by its user": func(t *testing.T, o *credentials.OAuth2User, e *rotatingUsers) {
+			t.Helper()
+			connect(t, o, own(t, "ann", e))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			memory, _ := newDatabase(t)

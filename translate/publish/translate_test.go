@@ -201,22 +201,22 @@ func TestLeftOut(t *testing.T) {
 // TestMissingSchemas: an operation is published without what references in its schemas, answers and links do not lead to, and with the names of these. What is
 // not known refuses nothing.
 func TestMissingSchemas(t *testing.T) {
-	const any, components = `{"type":["null","boolean","number","array","object","string"]}`, `components: {schemas: {
+	const everything, components = `{"type":["null","boolean","number","array","object","string"]}`, `components: {schemas: {
 		A: {$ref: '#/components/schemas/B'}, B: {$ref: '#/components/schemas/A'}, S: {$ref: '#/components/schemas/S/x'}, N: {type: object, properties: {deep: {$ref: '#/none'}, name: {type: string}}}}}`
 	body := func(schema string) string {
 		return `{requestBody: {required: true, content: {application/json: {schema: ` + schema + `}}}, ` + ok + `}`
 	}
 	for _, c := range []struct{ version, operation, input, want, reason string }{
-		{v30, `{parameters: [{name: a, in: query, schema: {$ref: '#/nowhere'}}], ` + ok + `}`, "a", any, `the reference "#/nowhere" leads nowhere`},
-		{v30, `{parameters: [{name: a, in: query, required: true, schema: {$ref: '#a'}}], ` + ok + `}`, "a", any, `the reference "#a" has no JSON Pointer`},
-		{v30, `{parameters: [{name: a, in: query, schema: {$ref: '#/components/schemas/A'}}], ` + ok + `}`, "a", any, "references lead to each other in a circle"},
-		{v30, `{parameters: [{name: a, in: query, schema: {$ref: '#/components/schemas/S'}}], ` + ok + `}`, "a", any, `the reference "#/components/schemas/S/x" is no URL, or leads to itself`},
+		{v30, `{parameters: [{name: a, in: query, schema: {$ref: '#/nowhere'}}], ` + ok + `}`, "a", everything, `the reference "#/nowhere" leads nowhere`},
+		{v30, `{parameters: [{name: a, in: query, required: true, schema: {$ref: '#a'}}], ` + ok + `}`, "a", everything, `the reference "#a" has no JSON Pointer`},
+		{v30, `{parameters: [{name: a, in: query, schema: {$ref: '#/components/schemas/A'}}], ` + ok + `}`, "a", everything, "references lead to each other in a circle"},
+		{v30, `{parameters: [{name: a, in: query, schema: {$ref: '#/components/schemas/S'}}], ` + ok + `}`, "a", everything, `the reference "#/components/schemas/S/x" is no URL, or leads to itself`},
 		{v2, `{parameters: [{name: b, in: body, schema: {type: object, properties: {a: {type: object, properties: {b: {$ref: '#/definitions/B'}}}}}}], ` + ok + `}`, "a", `{"type":"object","properties":{"b":{}}}`, `the reference "#/definitions/B" leads nowhere`},
 		{
 			v30, body(`{type: object, required: [a, c], properties: {a: {$ref: '#/components/schemas/N'}, b: {type: array, items: {$ref: 'b.yaml#/x'}}, c: {$ref: '#/none', description: The c of it., maxLength: 1}}}`),
 			"a", `{"type":"object","properties":{"deep":{},"name":{"type":"string"}}}`, `the reference "#/none" leads nowhere; the reference "b.yaml#/x" is no file in the folder of the document, or below it`,
 		},
-		{v30, body(`{$ref: '#/none'}`), "body", any, `the reference "#/none" leads nowhere`},
+		{v30, body(`{$ref: '#/none'}`), "body", everything, `the reference "#/none" leads nowhere`},
 		{v30, body(`{type: object, allOf: [{$ref: '#/none'}, {properties: {a: {type: string}}}]}`), "body", `{"type":"object","allOf":[{},{"properties":{"a":{"type":"string"}}}]}`, `the reference "#/none" leads nowhere`},
 		{v30, strings.Replace(body(`{allOf: [{$ref: '#/none'}]}`), "application/json", "application/x-www-form-urlencoded", 1), "body", `{"type":"object"}`, `the reference "#/none" leads nowhere`},
 		{
@@ -224,8 +224,8 @@ func TestMissingSchemas(t *testing.T) {
 			"body", `{"type":"array","anyOf":[{"items":{}},{"items":{"type":"string"}}],"then":false,"maxContains":1}`, `the reference "#/none" leads nowhere`,
 		},
 		{v30, `{externalDocs: {$ref: '#/docs'}, responses: {"200": {$ref: '#/answer'}}}`, "", "", `the reference "#/answer" leads nowhere; the reference "#/docs" leads nowhere`},
-		{v30, `{responses: {"200": {content: {application/json: {schema: {$ref: '#/none'}}}}}}`, "", any, `the reference "#/none" leads nowhere`},
-		{v30, body(`{type: object, properties: {` + many(20, `p%d: {$ref: '#/p%[1]d'}`) + `}}`), "p0", any, `the reference "#/p0" leads nowhere; the reference "#/p1" leads nowhere; `},
+		{v30, `{responses: {"200": {content: {application/json: {schema: {$ref: '#/none'}}}}}}`, "", everything, `the reference "#/none" leads nowhere`},
+		{v30, body(`{type: object, properties: {` + many(20, `p%d: {$ref: '#/p%[1]d'}`) + `}}`), "p0", everything, `the reference "#/p0" leads nowhere; the reference "#/p1" leads nowhere; `},
 	} {
 		api := translated(t, operation(c.version, "POST /a", c.operation, components), all())
 		if len(api.Skills) != 1 || len(api.LeftOut) != 1 || !api.LeftOut[0].Published || api.LeftOut[0].Mistake || api.LeftOut[0].Operation != "POST /a" ||
@@ -364,7 +364,8 @@ func TestOutput(t *testing.T) {
 		},
 		{
 			v30, `{responses: {"200": {description: All, content: {application/json: {schema: {type: array}}}}, "206": {content: {text/csv: {}}}}}`,
-			`{"content_type":"application/json","description":"All"}`, []string{"application/json"},
+			`{"content_type":"application/json","description":"All"}`,
+			[]string{"application/json"},
 		},
 		{v30, `{responses: {"200": {description: All}, "201": {content: {application/json: {schema: {type: array}}}}}}`, `{"content_type":"application/json","description":"All"}`, nil},
 		{v30, answer(`{text/plain: {schema: {type: string}}}`), `{"content_type":"text/plain","description":"A pet."}`, []string{"text/plain"}},
