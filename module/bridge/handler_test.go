@@ -170,7 +170,8 @@ func TestTraceID(t *testing.T) {
 	for value, want := range map[string]string{
 		"00-" + id + "-00f067aa0ba902b7-01":                        id,
 		"00-" + id + "-00f067aa0ba902b7-00":                        id,
-		"01-" + id + "-00f067aa0ba902b7-01":                        "",
+		"01-" + id + "-00f067aa0ba902b7-01":                        id,
+		"01-" + id + "-00f067aa0ba902b7-01-x":                      id,
 		"ff-" + id + "-00f067aa0ba902b7-01":                        "",
 		"00-" + strings.ToUpper(id) + "-00f067aa0ba902b7-01":       "",
 		"00-" + strings.Repeat("0", 32) + "-00f067aa0ba902b7-01":   "",
