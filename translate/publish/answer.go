@@ -27,10 +27,12 @@ import (
 // Bounds of answers of the API.
 const (
 	MaxAnswer  = 10 << 20 // bytes of the body
-	maxDepth   = 1000     // arrays and objects of JSON within each other; what is deeper is text
 	maxMessage = 1000     // characters of a message
 	maxDetails = 64 << 10 // bytes of the details of an error
 	maxType    = 200      // characters of a media type
+
+	// maxDepth bounds arrays and objects of JSON within each other: what is deeper is text. Bridges read the output within the answer of the publisher.
+	maxDepth = document.MaxDepth - 2
 )
 
 // codes are those of errors by the status of the answer. For other statuses, it is the API's own code or the name of the status.

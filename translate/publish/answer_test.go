@@ -49,7 +49,8 @@ func TestOutputs(t *testing.T) {
 		{200, "application/json", `{"a":1,"a":2}`, `{"a":2}`},
 		{200, "application/json", "{\"a\":\"\xff\"}", "{\"a\":\"\uFFFD\"}"},
 		{200, "application/json", `no json`, `"no json"`},
-		{200, "application/json", strings.Repeat("[", 2000) + strings.Repeat("]", 2000), `"` + strings.Repeat("[", 2000) + strings.Repeat("]", 2000) + `"`},
+		{200, "application/json", strings.Repeat("[", 510) + strings.Repeat("]", 510), strings.Repeat("[", 510) + strings.Repeat("]", 510)},
+		{200, "application/json", strings.Repeat("[", 511) + strings.Repeat("]", 511), `"` + strings.Repeat("[", 511) + strings.Repeat("]", 511) + `"`}, // see document.MaxDepth
 		{200, "image/png", "\x89PNG", `{"media_type":"image/png","base64":"iVBORw=="}`},
 		{206, "application/pdf", "%PDF", `{"media_type":"application/pdf","base64":"JVBERg=="}`},
 		{200, "application/vnd.openxmlformats-officedocument.wordprocessingml.document", "PK", `{"media_type":"application/vnd.openxmlformats-officedocument.wordprocessingml.document","base64":"UEs="}`},
