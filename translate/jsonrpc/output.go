@@ -233,8 +233,8 @@ const (
 	// maxTrusted bounds how much memory is allocated for a declared Content-Length before any content has come. Once as much has come,
 	// up to maxAnnounced is allocated.
 	maxTrusted, maxAnnounced = 64 << 10, 2 << 20
-	// maxPooled is the largest capacity of a buffer in the pool for all uses, and maxLong that of one in the pool for long bodies and answers.
-	maxPooled, maxLong = 256 << 10, 2 * maxAnnounced
+	// maxPooled is the largest capacity of a buffer in the pool for all uses; in the one for long bodies and answers, it is maxAnnounced.
+	maxPooled = 256 << 10
 )
 
 // buffers pools the buffers of bodies and answers.
@@ -253,7 +253,7 @@ func putBuffer(b *[]byte) {
 	*b = (*b)[:0]
 	if cap(*b) <= maxPooled {
 		buffers.Put(b)
-	} else if cap(*b) <= maxLong {
+	} else if cap(*b) <= maxAnnounced {
 		longBuffers.Put(b)
 	}
 }
