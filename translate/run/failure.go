@@ -411,7 +411,8 @@ func Busy(phase Phase, message string) *Failure {
 
 // StorageFailed is the failure of a call while the database can't be used. The message is a sentence without its end: the advice follows.
 func StorageFailed(phase Phase, executed Executed, message string, err error) *Failure {
-	f := NotExecuted(Internal, phase, "Internal error: "+message+"; "+StorageAdvice(err))
-	f.Executed, f.Retry, f.Cause = executed, RetryIn(2*time.Second, 5), err
-	return f
+	return &Failure{
+		Kind: Internal, Phase: phase, By: Bridge, Executed: executed, Retry: RetryIn(2*time.Second, 5), Cause: err,
+		Message: "Internal error: " + message + "; " + StorageAdvice(err),
+	}
 }

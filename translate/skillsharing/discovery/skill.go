@@ -208,11 +208,11 @@ func (s *Skill) Unsupported() *run.Failure {
 	}
 	contentType := s.Endpoint.ContentType
 	message := fmt.Sprintf("The skill takes requests of the type %s, and bridges send only JSON.", safetext.Line(contentType, maxShownType))
-	f := document.Unusable(run.PhaseDescriptor, message, run.Violation{
+	f := run.NotExecuted(run.NotSupported, run.PhaseDescriptor, message)
+	f.SkillID, f.Violations = s.ID, []run.Violation{{
 		Path: "/endpoint/content_type", Message: "is not a JSON media type, and bridges send only JSON",
 		Expected: jsonvalue.Quoted("application/json"), Actual: jsonvalue.Shown(contentType),
-	})
-	f.Kind, f.SkillID = run.NotSupported, s.ID
+	}}
 	return f
 }
 

@@ -98,11 +98,11 @@ func CheckVersion(doc []byte) *run.Failure {
 // versionError returns the failure of a document of a newer MAJOR version (section 8.3.7).
 func versionError(document string) *run.Failure {
 	document = safetext.Clip(document, jsonvalue.MaxActual)
-	f := Unusable(run.PhaseDescriptor, fmt.Sprintf("Protocol version %s is not compatible with consumer version %s", document, ConsumerVersion), run.Violation{
+	f := run.NotExecuted(run.VersionIncompatible, run.PhaseDescriptor, fmt.Sprintf("Protocol version %s is not compatible with consumer version %s", document, ConsumerVersion))
+	f.Violations = []run.Violation{{
 		Path: "/protocol/version", Message: "must be one that this consumer can use",
 		Expected: jsonvalue.Quoted(fmt.Sprintf(">=0.0.0 <%d.0.0", ConsumerMajor+1)), Actual: jsonvalue.Quoted(document),
-	})
-	f.Kind = run.VersionIncompatible
+	}}
 	return f
 }
 
