@@ -157,7 +157,7 @@ func (ls *lines) add(row *Delivery, claimed time.Time) (wait time.Duration) {
 		return wait
 	}
 	if n := len(r.versions); n > 0 {
-		l.Size = sizeOf(r.versions[n-1]) + r.versions[n-1].Apart
+		l.Size = entrySize + r.versions[n-1].Size()
 	}
 	ls.runs[row.Run], r.lines[row.Receiver] = r, l
 	ls.schedule.Add(l)

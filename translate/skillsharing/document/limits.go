@@ -9,8 +9,8 @@ import (
 )
 
 // Limits bounds the documents and answers that are read, and the work of checking them. A field that
-// is 0 means no limit, except for SchemaSize: it
-// protects the process from hostile schemas, so 0 means the default. Start from [DefaultLimits].
+// is 0 means no limit, except for SchemaSize: it protects the process from hostile schemas, so 0 means the default.
+// Start from [DefaultLimits].
 type Limits struct {
 	// DocumentSize bounds an index, a registry's answer and a descriptor, in bytes after decompression.
 	// MaxResponseSize of the client applies, too. A document may have 200,000 values, or 3 times
