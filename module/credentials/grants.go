@@ -178,11 +178,10 @@ func (o *OAuth2User) refresher(c *userClient, key tokens.Key, a *credential.Auth
 			granted.After = 0 // a server that is overloaded for one user is asked again for the next
 			if failure != nil {
 				if failure.Demand != nil && slices.Contains(endings, failure.Demand.Reason) {
-					g, err := o.grants.open(ctx, key.Owner)
-					if err == nil && g.row != nil && (g.row.Flow != row.Flow || g.row.Refresh != row.Refresh && g.row.Obtained.After(row.Obtained)) {
-						return granted, r.InUse(nil) // a newer one was stored meanwhile: this process was paused, or the user has consented anew
-					}
-					if err == nil && g.row != nil {
+					if g, err := o.grants.open(ctx, key.Owner); err == nil && g.row != nil {
+						if g.row.Flow != row.Flow || g.row.Refresh != row.Refresh && g.row.Obtained.After(row.Obtained) {
+							return granted, r.InUse(nil) // a newer one was stored meanwhile: this process was paused, or the user has consented anew
+						}
 						o.grants.end(ctx, g, "refused")
 					}
 					failure = grantEnded()
