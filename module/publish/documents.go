@@ -136,8 +136,12 @@ func (l *documents) publish(changed, late bool, logger *zap.Logger) {
 	c, leftOut := l.catalog()
 	out := 0
 	for i, left := range leftOut {
-		if out += map[bool]int{false: 1}[left.Published]; i < maxLines {
-			what := map[bool]string{false: "an operation is not published", true: "an operation is published, but a part of it is not known"}[left.Published]
+		what := "an operation is published, but a part of it is not known"
+		if !left.Published {
+			what = "an operation is not published"
+			out++
+		}
+		if i < maxLines {
 			logger.Warn(what, zap.String("document", left.Document), zap.String("operation", left.Operation), zap.String("reason", left.Reason))
 		}
 	}
