@@ -75,7 +75,7 @@ func (d *DB) answered(checked bool) {
 	if trouble == nil || trouble.Full && !checked || trouble == d.tables.Load() {
 		return
 	}
-	if d.trouble.CompareAndSwap(trouble, nil) && works(d) {
+	if d.trouble.CompareAndSwap(trouble, nil) && d.recovered() {
 		d.log.Load().Info("the database works again", zap.String("database", d.dialect.place()))
 	}
 }
@@ -93,8 +93,8 @@ func (d *DB) suffered(trouble *ledger.Unavailable) {
 	}
 }
 
-// works notes that the database works, and reports whether the log says that it does not.
-func works(d *DB) bool {
+// recovered notes that the database works, and reports whether the log says that it does not.
+func (d *DB) recovered() bool {
 	d.said.Lock()
 	defer d.said.Unlock()
 	said := d.said.advice

@@ -116,13 +116,13 @@ func (i *instance) renew(ctx context.Context) error {
 // reconnect closes the connections that are not in use if a lease can't be renewed since they only read: those to a server that is a standby now, and those
 // that were opened while the database could not be written, stay so.
 func (i *instance) reconnect(err error) {
-	if full, ok := errors.AsType[*ledger.Unavailable](err); !ok || !full.Full {
+	if trouble, ok := errors.AsType[*ledger.Unavailable](err); !ok || !trouble.Full {
 		return
 	}
 	if c := i.db.entered(); c != nil {
 		defer i.db.using.RUnlock()
-		if c.renew != nil {
-			c.renew()
+		if c.closeIdle != nil {
+			c.closeIdle()
 		}
 	}
 }

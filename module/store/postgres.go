@@ -149,7 +149,7 @@ func (p *postgres) open(ctx context.Context) (*connections, error) {
 	calls, leases := connect(postgresCalls), connect(postgresLeases)
 	c.pools = [purposes]*pool{reading: calls, writing: calls, leasing: leases}
 	c.close = func() error { return errors.Join(calls.db.Close(), leases.db.Close()) }
-	c.renew = func() {
+	c.closeIdle = func() {
 		for p, n := range map[*pool]int{calls: postgresCalls, leases: postgresLeases} {
 			p.db.SetMaxIdleConns(-1)
 			p.db.SetMaxIdleConns(n)

@@ -236,8 +236,8 @@ type connections struct {
 	// replace replaces the words in braces.
 	replace *strings.Replacer
 	close   func() error
-	// renew closes the connections that are not in use; nil: others would be no different.
-	renew func()
+	// closeIdle is nil if other connections would be no different.
+	closeIdle func()
 	// batches put changes that wait for each other into one transaction; nil: the database has several connections that write.
 	batches *batches
 	// unreplicated counts commits that succeeded, though no synchronous standby has them.
