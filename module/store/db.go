@@ -169,7 +169,7 @@ func (d *DB) open() error {
 	d.conns = c
 	d.using.Unlock()
 	d.trouble.Store(nil)
-	d.recovered()
+	recovered(d)
 	d.log.Load().Info("the database is open", zap.String("database", d.dialect.place()))
 	return nil
 }

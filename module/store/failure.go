@@ -75,7 +75,7 @@ func (d *DB) answered(checked bool) {
 	if trouble == nil || trouble.Full && !checked || trouble == d.tables.Load() {
 		return
 	}
-	if d.trouble.CompareAndSwap(trouble, nil) && d.recovered() {
+	if d.trouble.CompareAndSwap(trouble, nil) && recovered(d) {
 		d.log.Load().Info("the database works again", zap.String("database", d.dialect.place()))
 	}
 }
@@ -94,7 +94,7 @@ func (d *DB) suffered(trouble *ledger.Unavailable) {
 }
 
 // recovered notes that the database works, and reports whether the log says that it does not.
-func (d *DB) recovered() bool {
+func recovered(d *DB) bool {
 	d.said.Lock()
 	defer d.said.Unlock()
 	said := d.said.advice
