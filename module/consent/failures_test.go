@@ -216,6 +216,26 @@ func TestS391HugeScopes(t *testing.T) {
 	}
 }
 
+// TestS396GrantedScopes: scopes with which an authorization server answers are kept only as far as a link and a cookie can have them, so that the answer costs no
+// database, no link and no way to connect again.
+func TestS396GrantedScopes(t *testing.T) {
+	s := newLogin(t)
+	p := hostile.NewProvider(t, s.skills(scopes)...)
+	b := start(t, s, p, testbed.AdminAPI+site(t, source(p, "acme", s)))
+	long := strings.Repeat("x", 300<<10)
+	s.granted = "also " + long + " " + strings.Repeat(strings.Repeat("y", 1000)+" ", 50) + "renamed"
+	ada := b.browser(t, "ada")
+	ada.connect()
+	a := ada.get("/connect/acme")
+	if a.status != http.StatusOK || !ada.connected() || strings.Contains(a.body, "too many for a cookie") || !strings.Contains(a.body, "also") || len(a.body) > 64<<10 {
+		t.Errorf("%d, %d bytes, connected %t: %s", a.status, len(a.body), ada.connected(), a.body[max(0, strings.Index(a.body, "<main")):])
+	}
+	ada.connect()
+	if _, text := b.admin(t, http.MethodGet, "/skill_bridge/grants", ""); strings.Contains(text, long[:5000]) || !strings.Contains(text, `"also"`) || !strings.Contains(text, `"custom_scope"`) {
+		t.Errorf("%d bytes: %.2000s", len(text), text)
+	}
+}
+
 // TestRowForUsers: the page of skills tells the user, in words for users, why a skill can't be called yet.
 func TestRowForUsers(t *testing.T) {
 	b := newBed(t)

@@ -1,6 +1,7 @@
 package consent_test
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"fmt"
 	"html"
@@ -44,6 +45,7 @@ type login struct {
 	seen     atomic.Int32  // all requests
 	slow     time.Duration // before a token request is answered
 	onlyBody bool          // clients that authenticate in the header are refused
+	granted  string        // the scopes that answers to token requests name; empty: none
 
 	mu     sync.Mutex
 	form   url.Values // of the last token request
@@ -105,6 +107,9 @@ func (s *login) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.mu.Unlock()
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(recorder.Code)
+		if s.granted != "" {
+			recorder.Body = bytes.NewBufferString(strings.TrimSuffix(strings.TrimSpace(recorder.Body.String()), "}") + `,"scope":"` + s.granted + `"}`) // the last one counts
+		}
 		_, _ = io.Copy(w, recorder.Body)
 		return
 	case "/revoke":

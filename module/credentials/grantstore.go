@@ -128,8 +128,7 @@ func (s *grants) remember(ctx context.Context, scopes []string) error {
 		if len(all) == 0 {
 			return nil
 		}
-		all = append(all, known...)
-		all = all[:min(len(all), tokens.MaxScopes)]
+		all = valid(append(all, known...))
 		if ok, err := s.Put(ctx, thing, strings.Join(all, " "), 0); ok || err != nil {
 			return err
 		}

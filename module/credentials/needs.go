@@ -65,9 +65,19 @@ func union(lists ...[]string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(lists...))))
 }
 
+// maxScopeBytes bounds what a server names, so that a link and a cookie can have it, with spaces in between.
+const maxScopeBytes = 2048
+
 // valid returns the scopes of a server that can be asked for, of the first ones.
 func valid(scopes []string) []string {
-	return slices.DeleteFunc(slices.Clone(scopes[:min(len(scopes), tokens.MaxScopes)]), func(scope string) bool { return options.CheckScope(scope) != nil })
+	left := maxScopeBytes
+	return slices.DeleteFunc(slices.Clone(scopes[:min(len(scopes), tokens.MaxScopes)]), func(scope string) bool {
+		fits := len(scope) < left && options.CheckScope(scope) == nil
+		if fits {
+			left -= len(scope) + 1
+		}
+		return !fits
+	})
 }
 
 // look returns the grant of an owner, and what it lacks; the grant as it was at most so long ago, and if it lacks something, as it was a shorter time ago.
