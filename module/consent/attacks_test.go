@@ -314,7 +314,7 @@ func TestS204FormsOfOtherSites(t *testing.T) {
 	ada := b.browser(t, "ada")
 	ada.connect()
 	for name, header := range map[string][]string{
-		"no origin": {"Origin", ""}, "null": {"Origin", "null"}, "another": {"Origin", "http://evil.example"}, "another port": {"Origin", "http://127.0.0.1:1"},
+		"no origin": {"Origin", ""}, "null": {"Origin", "null"}, "another": {"Origin", "http://evil.example"}, "another port": {"Origin", "http://127.0.0.1:1"}, "no URL": {"Origin", "http://%zz"},
 		"another scheme": {"Origin", strings.Replace(b.base, "http:", "https:", 1)}, "cross-site": {"Sec-Fetch-Site", "cross-site"}, "same-site": {"Sec-Fetch-Site", "same-site"},
 		"none": {"Sec-Fetch-Site", "none"}, "plain text": {"Content-Type", "text/plain"}, "multipart": {"Content-Type", "multipart/form-data; boundary=x"},
 	} {

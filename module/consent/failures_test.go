@@ -236,6 +236,28 @@ func TestS396GrantedScopes(t *testing.T) {
 	}
 }
 
+// TestS397UnreadableDescriptors: a user who comes back while no descriptor can be read learns that, and finishes by loading the page again. The operator is not told to
+// write options that are not missing.
+func TestS397UnreadableDescriptors(t *testing.T) {
+	s := newLogin(t)
+	p := hostile.NewProvider(t, s.skills(scopes)...)
+	b := start(t, s, p, testbed.AdminAPI+site(t, source(p, "acme", s)))
+	ada := b.browser(t, "ada")
+	callback := ada.consent(ada.begin("/connect/acme"))
+	p.Down()
+	p.Disconnect()
+	if status, text := b.admin(t, http.MethodPost, "/skill_bridge/purge", "{}"); status != http.StatusOK {
+		t.Fatalf("%d %s", status, text)
+	}
+	ada.refused(callback, http.StatusServiceUnavailable, "Nothing was connected. The bridge can’t read at the moment")
+	b.Log.MustNotShow("token_url")
+	p.Up()
+	testbed.Eventually(t, 30*time.Second, func() bool { return ada.get(callback).location() == b.base+"/connect/acme" }, "the page is loaded again")
+	if !ada.connected() || s.tokens.Load() != 1 {
+		t.Errorf("%d token requests", s.tokens.Load())
+	}
+}
+
 // TestRowForUsers: the page of skills tells the user, in words for users, why a skill can't be called yet.
 func TestRowForUsers(t *testing.T) {
 	b := newBed(t)

@@ -149,7 +149,11 @@ func (v *visit) finish() {
 		return
 	}
 	s := found[0]
-	v.look(s, nil)
+	if v.look(s, nil); s.authentication.Auth == nil && s.oauth.TokenURL == "" { // no descriptor says where the code is sent
+		v.w.Header().Del("Set-Cookie") // so that the user can load the page again
+		v.fail(http.StatusServiceUnavailable, "Nothing was connected. "+s.Problem)
+		return
+	}
 	err := s.oauth.CheckIssuer(v.r.Context(), s.authentication, query.Get("iss"), query.Has("iss"))
 	switch {
 	case err != nil:

@@ -1,6 +1,7 @@
 package consent
 
 import (
+	"cmp"
 	"context"
 	"mime"
 	"net/http"
@@ -44,10 +45,7 @@ func (c *Config) Handler(bridge *translate.Bridge, sealer *runtoken.Sealer, real
 	if c == nil {
 		return nil, nil //nolint:nilnil // see above
 	}
-	u, err := url.Parse(c.Base())
-	if err != nil {
-		return nil, err
-	}
+	u, _ := url.Parse(c.Base()) // checked before
 	origin, err := credential.AuthorityOf(u)
 	return &Handler{bridge: bridge, sealer: sealer, realm: realm, path: c.At(), url: u, origin: origin, refused: refused}, err
 }
@@ -212,11 +210,9 @@ func (v *visit) act() {
 // foreign returns what of a posted form may be another site's; empty: it is the page's own.
 func (v *visit) foreign() string {
 	header := v.r.Header
-	origin, err := url.Parse(header.Get("Origin"))
-	if err != nil || len(header["Origin"]) != 1 || origin.Scheme != v.url.Scheme {
-		return "Origin"
-	}
-	if from, err := credential.AuthorityOf(origin); err != nil || from != v.origin {
+	origin, _ := url.Parse(header.Get("Origin"))
+	origin = cmp.Or(origin, new(url.URL)) // which has no authority
+	if from, err := credential.AuthorityOf(origin); err != nil || from != v.origin || origin.Scheme != v.url.Scheme || len(header["Origin"]) != 1 {
 		return "Origin"
 	}
 	if site := header["Sec-Fetch-Site"]; len(site) > 1 || len(site) == 1 && site[0] != "same-origin" {
