@@ -80,14 +80,11 @@ func (o *Operation) Result(status int, header http.Header, body []byte) *Result 
 		r.Failure.Provider.Retry = Retry(pause)
 		r.Header.Set("Retry-After", strconv.Itoa(int((pause+time.Second-1)/time.Second)))
 	}
-	switch status {
-	case http.StatusGatewayTimeout:
+	switch {
+	case status == http.StatusGatewayTimeout:
 		r.State = run.TimedOut
-	case http.StatusNotFound, http.StatusBadGateway: // the skill is there, and may have been executed
-	default:
-		if codes[status] != "" { // it is passed on, in the form of section 8.2
-			r.Refused = status
-		}
+	case codes[status] != "" && status != http.StatusNotFound && status != http.StatusBadGateway: // else the skill is there, and may have been executed
+		r.Refused = status // it is passed on, in the form of section 8.2
 	}
 	return r
 }

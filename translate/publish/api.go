@@ -133,6 +133,9 @@ func (t *translation) selected(c *collection) (all []selection, err error) {
 			operationID, title := text(operation["operationId"]), strings.ToUpper(method)+" "+path
 			known[operationID], known[title] = true, true
 			own, query, _ := strings.Cut(strings.SplitN(path, "#", 2)[0], "?")
+			for name := range (&url.URL{RawQuery: query}).Query() { // it tells operations apart
+				t.secrets = append(t.secrets, place("query", name))
+			}
 			included, excluded := named(t.options.Include, operationID, title), named(t.options.Exclude, operationID, title)
 			if !included || excluded {
 				t.others[method] = append(t.others[method], patternsOf(own))

@@ -587,3 +587,33 @@ paths:
 		t.Errorf("%v, not %v; left out: %v", got, want, api.LeftOut)
 	}
 }
+
+// S398: no argument sets what tells operations of one path apart by a query, so that none reaches an operation that is not published.
+func TestS398QueriesOfOthers(t *testing.T) {
+	server := newEcho(t)
+	free := `{name: filter, in: query, schema: {type: object}}, {name: deep, in: query, style: deepObject, schema: {type: object}}, {name: action, in: query, schema: {type: string}}`
+	options := all()
+	options.Include = []string{"list", "plain"}
+	api := translated(t, `openapi: 3.0.3
+info: {title: Items, version: "1"}
+paths:
+  /items: {get: {operationId: plain, parameters: [`+free+`], responses: {}}}
+  "/items?action=list": {get: {operationId: list, parameters: [`+free+`], responses: {}}}
+  "/items?action=delete": {get: {operationId: delete, responses: {}}}
+`, options)
+	if len(api.Skills) != 2 {
+		t.Fatal(api.LeftOut)
+	}
+	for _, skill := range api.Skills {
+		for _, inputs := range []string{`{"action":"delete"}`, `{"filter":{"action":"delete"}}`, `{"filter":{"action[0]":"delete"}}`} {
+			if r, failure := skill.Operation.Request(t.Context(), jsontext.Value(inputs), nil); failure == nil {
+				t.Errorf("%s %s: %s", skill.ID, inputs, r.RequestURI)
+			}
+		}
+		server.send(t, request(t, skill.Operation, `{"filter":{"a":"action=delete"},"deep":{"action":"b"}}`, nil))
+		want := strings.Trim(skill.Operation.Query+"&a=action%3Ddelete&deep%5Baction%5D=b", "&")
+		if got := server.got.URL.RawQuery; got != want {
+			t.Errorf("%s: %s", skill.ID, got)
+		}
+	}
+}

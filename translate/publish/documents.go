@@ -121,7 +121,8 @@ func (d *documents) document(u *url.URL) (any, error) {
 			object["$ref"] = reference{u, text}
 		}
 		if name, ok := object["$anchor"].(string); ok {
-			d.anchor[u.String()+"#"+name] = in
+			_, again := d.anchor[u.String()+"#"+name]
+			d.anchor[u.String()+"#"+name] = map[bool]any{false: in}[again] // of several with a name, any may be meant
 		}
 	}
 	d.read[u.String()] = read{value, err}
@@ -246,7 +247,7 @@ func (d *documents) lookup(r reference) (v any, err error) {
 	}
 	if !isPointer {
 		if v = d.anchor[u.String()+"#"+name]; v == nil {
-			err = errors.New("has no JSON Pointer, nor the name of an $anchor")
+			err = errors.New("has no JSON Pointer, nor the name of one $anchor")
 		}
 		return v, err
 	}

@@ -353,7 +353,7 @@ func (t *translation) output(o *selection, operation *Operation) (document.Outpu
 			own = content(t.mediaTypes(o, "produces"), answer["schema"])
 		}
 		var body any
-		if mediaType, media := choose(own); len(own) == 0 {
+		if mediaType, media := choose(own); len(own) == 0 || o.method == "HEAD" {
 			body = map[string]any{"type": "null"}
 		} else if isJSON(mediaType) {
 			body = media["schema"]

@@ -27,7 +27,7 @@ type translation struct {
 	size      int                   // bytes of the schemas of the inputs of the operation
 	schemes   map[string]any        // of security
 	noSchemes error                 // why there are none
-	secrets   []string              // places of the keys of all of them
+	secrets   []string              // places of the keys of all of them, and of what tells operations of one path apart
 }
 
 // object returns what a value refers to, or the value, if that is an object; nil: it is none.

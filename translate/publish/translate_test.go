@@ -329,6 +329,17 @@ func TestSchemas(t *testing.T) {
 	}
 }
 
+// TestAnchorsOfOneName: a reference to one of several schemas with the same anchor is none, however often the document is read.
+func TestAnchorsOfOneName(t *testing.T) {
+	text := operation(v31, "GET /a", `{parameters: [{name: a, in: query, schema: {$ref: '#a'}}], `+ok+`}`, "components: {schemas: {X: {type: string, $anchor: a}, Y: {type: integer, $anchor: a}, Z: {type: boolean, $anchor: a}}}")
+	for range 20 {
+		api := translated(t, text, all())
+		if len(api.Skills) != 1 || len(api.LeftOut) != 1 || !strings.Contains(api.LeftOut[0].What(), `published, but anything may be in place of what can't be found: the reference "#a"`) {
+			t.Fatalf("%d skills, left out: %+v", len(api.Skills), api.LeftOut)
+		}
+	}
+}
+
 // TestLargeSchema: a schema that is too large has no texts.
 func TestLargeSchema(t *testing.T) {
 	large := translated(t, operation(v30, "POST /a", `{requestBody: {content: {application/json: {schema: {type: array, items: {type: object, properties: {`+
@@ -391,6 +402,11 @@ func TestOutput(t *testing.T) {
 		if !slices.Equal(skill.Operation.Accept, c.accept) {
 			t.Errorf("%s: %q", c.operation, skill.Operation.Accept)
 		}
+	}
+	skill, d := only(t, translated(t, operation(v30, "HEAD /a", answer(`{application/json: {schema: {type: object}}}`)), all())) // whose answers have no body
+	same(t, "HEAD", &d.Output, `{"content_type":"application/json","description":"A pet.","schema":{"type":"null"}}`)
+	if r := skill.Operation.Result(200, http.Header{"Content-Type": {"application/json"}}, nil); string(r.Output) != "null" {
+		t.Errorf("HEAD: %s", r.Output)
 	}
 	large := operation(v30, "GET /a", answer(`{application/json: {schema: {type: object, properties: {`+many(5000, "p%d: {type: string}")+`}}}}`))
 	for _, off := range []bool{false, true} {
