@@ -334,7 +334,6 @@ func Profile(maxBatch int) jsonrpc.Profile {
 	return jsonrpc.Profile{
 		MaxBatch:    maxBatch,
 		NullID:      true,
-		Methods:     slices.Sorted(slices.Values(Methods())),
 		ParseStatus: http.StatusOK,
 		Messages:    messages,
 		MediaTypes:  []string{"application/json", "application/a2a+json"},

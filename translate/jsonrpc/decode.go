@@ -240,10 +240,6 @@ func (s *scanner) object(to *[]Member, nested bool) (jsontext.Value, []Member) {
 	return s.text[start:end:end], members
 }
 
-// maxQuotedName is the length of the longest spelling of a known member name: "jsonrpc"
-// with all characters escaped.
-const maxQuotedName = len("jsonrpc")*len(`\u0000`) + 2
-
 // Unquote returns the text of a valid JSON string. It shares the memory of quoted, if that has no escapes.
 func Unquote(quoted []byte) []byte {
 	if bytes.IndexByte(quoted, '\\') < 0 {
@@ -281,9 +277,6 @@ type envelope struct {
 // member returns the member with a quoted name; nil: the specification does not define it. Names are case-sensitive and may have
 // escapes.
 func (e *envelope) member(quoted []byte) *jsontext.Value {
-	if len(quoted) > maxQuotedName {
-		return nil
-	}
 	switch string(Unquote(quoted)) {
 	case "jsonrpc":
 		return &e.version
@@ -309,7 +302,7 @@ func (e *envelope) element(p *Profile) element {
 	}
 	reason := e.fault(p)
 	if reason == "" {
-		return element{Request: Request{Method: p.method(Unquote(e.method)), Params: e.params, Members: e.members, ID: e.id}}
+		return element{Request: Request{Method: string(Unquote(e.method)), Params: e.params, Members: e.members, ID: e.id}}
 	}
 	if e.repeated == "id" || !p.isID(e.id) {
 		e.id = nil

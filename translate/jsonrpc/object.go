@@ -3,7 +3,7 @@ package jsonrpc
 import (
 	"bytes"
 	"iter"
-	"slices"
+	"math"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -44,31 +44,26 @@ func (o Object) All() iter.Seq2[jsontext.Value, jsontext.Value] {
 // what they leave out. The values that a skill gets are not changed: null may mean something to it.
 func IsNull(v jsontext.Value) bool { return v.Kind() == 'n' }
 
-// Members returns an iterator over the members of an object. The object must be valid JSON; any other kind of value has none. Names
-// have quotation marks and escapes. Names and values are slices of the object. It takes a fraction of the time of a parser, since it
-// checks nothing.
+// Members returns an iterator over the members of an object. The object must be valid JSON, of which the end may be cut off; any other kind of value has none.
+// Names have quotation marks and escapes. Names and values are slices of the object.
 func Members(object jsontext.Value) iter.Seq2[jsontext.Value, jsontext.Value] {
 	return func(yield func(name, value jsontext.Value) bool) { eachMember(object, yield) }
 }
 
 func eachMember(object jsontext.Value, each func(name, value jsontext.Value) bool) {
-	if len(object) == 0 || object.Kind() != '{' {
-		return
-	}
-	i := bytes.IndexByte(object, '{') + 1
-	for i = skipSpace(object, i); i < len(object) && object[i] == '"'; i = skipSpace(object, i) {
-		name := i
-		i = strictjson.StringEnd(object, i+1) + 1
-		nameEnd := min(i, len(object))
-		i = skipSpace(object, skipSpace(object, i)+1) // the colon
-		value := i
-		i = valueEnd(object, i)
-		if value >= i || !each(object[name:nameEnd:nameEnd], object[value:i:i]) {
-			return
-		}
-		if i = skipSpace(object, i); i < len(object) && object[i] == ',' {
-			i++
-		}
+	within(object, '{', func(r *strictjson.Reader) bool {
+		name := r.Value()
+		value := r.Value()
+		return value != nil && each(name, value)
+	})
+}
+
+// within calls next for each member or item of a text that begins with a bracket, until it returns false.
+func within(text []byte, bracket byte, next func(*strictjson.Reader) bool) {
+	r := strictjson.Borrow(text, math.MaxInt, true)
+	defer r.GiveBack()
+	for more := r.Kind() == bracket && r.Bracket(); more; {
+		more = r.More() && next(r)
 	}
 }
 
@@ -92,43 +87,24 @@ func ValueOf(object jsontext.Value, name string) jsontext.Value {
 
 // Repeated returns a name that an object has more than once.
 func Repeated(object Object) (name string, twice bool) {
-	var few [8][]byte // most objects have no more members, and need no map
-	seen, others := few[:0], map[string]bool(nil)
+	seen := map[string]bool{}
 	for quoted := range object.All() {
-		text := Unquote(quoted)
-		switch {
-		case others[string(text)] || slices.ContainsFunc(seen, func(known []byte) bool { return bytes.Equal(known, text) }):
-			return string(text), true
-		case len(seen) < len(few):
-			seen = append(seen, text)
-		case others == nil:
-			others = map[string]bool{string(text): true}
-		default:
-			others[string(text)] = true
+		name = string(Unquote(quoted))
+		if seen[name] {
+			return name, true
 		}
+		seen[name] = true
 	}
 	return "", false
 }
 
 // Items returns an iterator over the elements of an array, as [Members] does for the members of an object.
 func Items(array jsontext.Value) iter.Seq[jsontext.Value] {
-	return func(yield func(item jsontext.Value) bool) { eachItem(array, yield) }
-}
-
-func eachItem(array jsontext.Value, each func(item jsontext.Value) bool) {
-	if len(array) == 0 || array.Kind() != '[' {
-		return
-	}
-	i := bytes.IndexByte(array, '[') + 1
-	for i = skipSpace(array, i); i < len(array) && array[i] != ']'; i = skipSpace(array, i) {
-		item := i
-		i = valueEnd(array, i)
-		if item >= i || !each(array[item:i:i]) {
-			return
-		}
-		if i = skipSpace(array, i); i < len(array) && array[i] == ',' {
-			i++
-		}
+	return func(yield func(item jsontext.Value) bool) {
+		within(array, '[', func(r *strictjson.Reader) bool {
+			item := jsontext.Value(r.Value())
+			return item != nil && yield(item)
+		})
 	}
 }
 
@@ -141,39 +117,6 @@ func Flatten(text []byte) {
 			rest = rest[i+1:]
 		}
 	}
-}
-
-func skipSpace(text []byte, i int) int {
-	for i < len(text) && (text[i] == ' ' || text[i] == '\t' || text[i] == '\r' || text[i] == '\n') {
-		i++
-	}
-	return i
-}
-
-// valueEnd returns where the value that begins at i ends.
-func valueEnd(text []byte, i int) int {
-	depth := 0
-	for ; i < len(text); i++ {
-		switch text[i] {
-		case '"':
-			if i = strictjson.StringEnd(text, i+1); depth == 0 {
-				return min(i+1, len(text))
-			}
-		case '{', '[':
-			depth++
-		case '}', ']':
-			if depth--; depth == 0 {
-				return i + 1
-			} else if depth < 0 { // the end of the object, after a number or a literal
-				return i
-			}
-		case ',', ' ', '\t', '\r', '\n':
-			if depth == 0 {
-				return i
-			}
-		}
-	}
-	return min(i, len(text)) // a text that is cut in a string has its end after it
 }
 
 // Deeper reports whether arrays and objects nest deeper than limit; the outermost has the

@@ -81,15 +81,13 @@ func (o *output) noContent() {
 
 // header writes the header. length is empty if it is not known.
 func (o *output) header(status int, length string) {
-	// One allocation for all values. Answers don't share it, since handlers in front may change it.
-	values := [...]string{"application/json", length, "no-store", "nosniff"}
 	h := o.w.Header()
-	h["Content-Type"] = values[0:1:1]
+	h.Set("Content-Type", "application/json")
 	if length != "" {
-		h["Content-Length"] = values[1:2:2]
+		h.Set("Content-Length", length)
 	}
-	h["Cache-Control"] = values[2:3:3]
-	h["X-Content-Type-Options"] = values[3:4:4]
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
 	o.w.WriteHeader(status)
 }
 

@@ -29,9 +29,6 @@ type Profile struct {
 	TakesResponse func(r *http.Request) bool
 	// OmitNullID leaves the id out of errors for requests without a readable one; otherwise it is null.
 	OmitNullID bool
-	// Methods are names of methods for which requests share one string, to save
-	// memory. The list may be incomplete.
-	Methods []string
 	// ErrorData returns the data member of errors of this package (-32700, -32600,
 	// -32603). reason is a short English phrase that says what is wrong and where; it
 	// quotes at most a few characters of the body. limit is the limit that was
@@ -94,16 +91,6 @@ func (p *Profile) maxBatch(r *http.Request) int {
 		return 0
 	}
 	return p.MaxBatch
-}
-
-// method returns a name as a string, without an allocation if it is one of Methods.
-func (p *Profile) method(name []byte) string {
-	for _, known := range p.Methods {
-		if known == string(name) {
-			return known
-		}
-	}
-	return string(name)
 }
 
 // fault returns an error with the message of its code, and the data that the profile makes of

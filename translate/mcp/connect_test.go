@@ -128,7 +128,7 @@ func TestS222ForeignState(t *testing.T) {
 			"for other arguments":  {state, "ada", func(params, _ object) { params["arguments"] = object{"at": 8} }},
 			"for another tool":     {state, "ada", func(params, _ object) { params["name"] = "acme_free" }},
 			"by another name":      {state, "ada", func(params, _ object) { params["name"] = "acme.book" }},
-			"changed":              {state[:len(state)-2] + "AA", "ada", nil},
+			"changed":              {state[:20] + state[21:], "ada", nil},
 			"of another purpose":   {runToken, "ada", nil},
 			"not sealed":           {"9999999999 https://evil.example", "ada", nil},
 			"empty":                {"", "ada", nil},

@@ -94,7 +94,6 @@ func (o *Options) Profile(maxBatch int) jsonrpc.Profile {
 	return jsonrpc.Profile{
 		MaxBatch: maxBatch, TakesBatch: o.takesBatch,
 		OmitNullID: true, WholeIDs: true,
-		Methods:            slices.Sorted(slices.Values(Methods())),
 		MediaTypes:         []string{"application/json"},
 		NotificationStatus: http.StatusAccepted,
 		TakesResponse: func(r *http.Request) bool {

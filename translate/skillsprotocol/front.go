@@ -75,7 +75,6 @@ func Profile(maxBatch int) jsonrpc.Profile {
 	return jsonrpc.Profile{
 		MaxBatch:  maxBatch,
 		NullID:    true,
-		Methods:   methodNames(),
 		ErrorData: envelopeData,
 		Refuse:    refuse,
 		TooLarge:  tooLarge,
