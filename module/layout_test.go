@@ -38,13 +38,13 @@ var ceilings = map[string]int{
 	"module/store":             2660,
 	"module/cli":               2062,
 	"module/observe":           2186,
-	"translate/skillsprotocol": 1988,
+	"translate/skillsprotocol": 1986,
 	"module/credentials":       3062,
 	"translate/ledger":         2315,
 	"translate":                1924,
 	"module/bridge":            1957,
 	"module/fronts":            1457,
-	"translate/jsonrpc":        1557,
+	"translate/jsonrpc":        1500,
 	"translate/front":          1524,
 	"module/browse":            1108,
 	"module/consent":           540,
@@ -83,7 +83,7 @@ var ceilings = map[string]int{
 
 // Ceilings of the product, and of the areas that keep, follow, deliver and store runs.
 const (
-	maxProduct = 70452
+	maxProduct = 70381
 	maxKeeping = 6070
 )
 
