@@ -7,6 +7,7 @@ import (
 	"encoding/json" // like Caddy's admin API
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -53,7 +54,7 @@ func adminCommand(cmd *cobra.Command, names func(ctx context.Context, api *admin
 			return nil, err
 		}
 		a, err := caddy.ParseNetworkAddress(text)
-		if err != nil || !a.IsUnixNetwork() && !a.IsFdNetwork() && (a.PortRangeSize() != 1 || a.StartPort == 0) {
+		if err != nil || !a.IsUnixNetwork() && !a.IsFdNetwork() && (!strings.HasPrefix(a.Network, "tcp") || a.PortRangeSize() != 1 || a.StartPort == 0) {
 			return nil, fmt.Errorf("%q is not the address of an admin API, such as localhost:2019", text)
 		}
 		if a.IsUnixNetwork() {
@@ -112,37 +113,44 @@ type adminError struct{ message, next string }
 
 func (e *adminError) Error() string { return e.message }
 
+// unanswered is the error of a request without a whole answer. A connection that failed or broke says nothing about who listens there.
+func (a *adminClient) unanswered(err error) error {
+	if system, ok := errors.AsType[*os.SyscallError](err); ok {
+		err = system.Err
+	} else if connection, ok := errors.AsType[*net.OpError](err); ok {
+		err = connection.Err
+	} else if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = errors.New("the connection ended before the whole answer")
+	} else {
+		return a.notAdmin("it does not speak HTTP")
+	}
+	return &adminError{
+		fmt.Sprintf("no admin API answers at %s: %v", a.address, err),
+		"check that Caddy is running, and name the address of its admin API with --address or --config; with «admin off» there is none",
+	}
+}
+
 // ask sends a request and decodes the answer.
 func (a *adminClient) ask(ctx context.Context, method, path string, body, answer any) error {
 	resp, err := a.send(ctx, method, path, body)
-	if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" {
-		reason := dial.Err
-		if system, ok := errors.AsType[*os.SyscallError](reason); ok {
-			reason = system.Err
-		}
-		return &adminError{
-			fmt.Sprintf("no admin API answers at %s: %v", a.address, reason),
-			"check that Caddy is running, and name the address of its admin API with --address or --config; with «admin off» there is none",
-		}
-	}
-	if err != nil {
-		return a.notAdmin("it does not speak HTTP")
-	}
-	defer resp.Body.Close()
-	decoder := json.NewDecoder(resp.Body)
-	if resp.StatusCode == http.StatusOK {
-		if decoder.Decode(answer) != nil {
-			return a.notAdmin("its answer is not JSON")
-		}
-		return nil
+	var text []byte
+	if err == nil {
+		defer resp.Body.Close()
+		text, err = io.ReadAll(resp.Body)
 	}
 	var refusal struct {
 		Error string `json:"error"`
 	}
-	if decoder.Decode(&refusal) != nil || refusal.Error == "" {
+	switch {
+	case err != nil:
+		return a.unanswered(err)
+	case resp.StatusCode == http.StatusOK && json.Unmarshal(text, answer) != nil:
+		return a.notAdmin("its answer is not JSON")
+	case resp.StatusCode == http.StatusOK:
+		return nil
+	case json.Unmarshal(text, &refusal) != nil || refusal.Error == "":
 		return a.notAdmin(fmt.Sprintf("HTTP %d", resp.StatusCode))
-	}
-	if resp.StatusCode == http.StatusNotFound {
+	case resp.StatusCode == http.StatusNotFound:
 		return &adminError{refusal.Error, "see which sources and skills there are: " + a.command("status")}
 	}
 	return &adminError{message: refusal.Error}
@@ -150,16 +158,13 @@ func (a *adminClient) ask(ctx context.Context, method, path string, body, answer
 
 func (a *adminClient) send(ctx context.Context, method, path string, body any) (*http.Response, error) {
 	text, err := json.Marshal(body)
-	if err != nil {
-		return nil, err
-	}
 	origin := "http://127.0.0.1"
 	isTCP := !a.address.IsUnixNetwork() && !a.address.IsFdNetwork()
 	if isTCP {
 		origin = "http://" + a.address.JoinHostPort(0)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, origin+path, bytes.NewReader(text))
-	if err != nil {
+	req, requestErr := http.NewRequestWithContext(ctx, method, origin+path, bytes.NewReader(text))
+	if err = cmp.Or(err, requestErr); err != nil {
 		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/json")
@@ -278,11 +283,9 @@ was not approved, the exit status is 5.` + adminHelp,
 func approve(ctx context.Context, screen *cli.Screen, api *adminClient, all []admin.Change, args []string) (int, error) {
 	found := slices.DeleteFunc(all, func(c admin.Change) bool { return c.Name != args[0] && c.SkillID != args[0] })
 	next := "see which do: " + api.command("approve")
-	switch len(found) {
-	case 0:
+	if len(found) == 0 {
 		return 0, &adminError{fmt.Sprintf("no change of a skill %q waits for approval", args[0]), next}
-	case 1:
-	default:
+	} else if len(found) > 1 {
 		return 0, &adminError{fmt.Sprintf("%q is a skill of several sources: write its name", args[0]), next}
 	}
 	c := &found[0]

@@ -68,7 +68,7 @@ func check(ctx context.Context, screen *cli.Screen, file, adapter string, strict
 	sources.LeaveDescriptors()
 	defer keeping.CheckOnly()()
 	if err := provision(file, adapter, logging); err != nil {
-		screen.Complain("%v", err) // it says what to do
+		_ = screen.Fail(err, "") // it says what to do
 		return cli.Invalid, nil
 	}
 	bridges := observe.Numbered()

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
@@ -36,7 +37,7 @@ func init() {
 				mcpCommand(), statusCommand(), readyCommand(), runsCommand(), grantsCommand(), usageCommand(), publishCommand(), purgeCommand(), approveCommand(), hashKeyCommand(),
 			)
 			for _, c := range append(cmd.Commands(), cmd) {
-				c.Long = cli.Wrap(c.Long)
+				c.Long, c.PreRunE = cli.Wrap(c.Long), filled
 				complete(c)
 			}
 		},
@@ -105,4 +106,14 @@ func arguments(least, most int) cobra.PositionalArgs {
 		}
 		return nil
 	}
+}
+
+// filled refuses flags without a value, which would count as not given: a shell passes one for a variable that is not set. An empty principal is that of anonymous callers.
+func filled(cmd *cobra.Command, _ []string) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if !slices.Contains([]string{"usage principal", "runs principal", "call args"}, cmd.Name()+" "+f.Name) && strings.Trim(f.Value.String(), `[]"`) == "" {
+			err = wrongUsage(cmd, fmt.Errorf("--%s has no value", f.Name))
+		}
+	})
+	return err
 }

@@ -32,8 +32,6 @@ or {"error": {"message"}}.` + adminHelp,
 		Args: arguments(0, 0),
 	}, nil, func(cmd *cobra.Command, screen *cli.Screen, api *adminClient, _ []string) (int, error) {
 		switch {
-		case cmd.Flags().Changed("principal") && principal == "":
-			return 0, errors.New("--principal is empty: anonymous callers connect no accounts")
 		case revoke && principal == "":
 			return 0, errors.New("--revoke needs --principal: it ends the accounts of one user")
 		case !revoke:

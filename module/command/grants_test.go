@@ -44,7 +44,7 @@ func TestGrants(t *testing.T) {
 		{"--principal ada --revoke", "?: the account of ada is no longer connected; its tokens can't be decrypted, so", `POST /skill_bridge/revoke {"principal":"ada"}`, false},
 		{"--principal ada --revoke --json", `"grants":[{"bridge":1,"principal":"ada"`, `POST /skill_bridge/revoke {"principal":"ada"}`, false},
 		{"--revoke", "--revoke needs --principal", "", true},
-		{"--principal= --revoke", "--principal is empty", "", true},
+		{"--principal= --revoke", "--principal has no value", "", true},
 	} {
 		mu.Lock()
 		asked = nil

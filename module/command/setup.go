@@ -79,13 +79,13 @@ Exit status: 0 the Caddyfile is written and all checks passed, 1 a check failed,
 				screen.Complain("%v", err)
 			}
 		}
-		keys, key, err := b.Write(output, force)
+		keys, key, err := b.Write(output)
 		if err != nil {
-			return 0, err
+			return screen.Fail(fmt.Errorf("%s is not written: %w", output, err), "name another file with --output, or run it as a user who may write this one"), nil
 		}
 		fmt.Fprintln(screen.Out, "Written: "+output)
 		token := ""
-		if keys != "" {
+		if b.Callers == setup.Keys {
 			token = " --bearer-env BRIDGE_KEY" //nolint:gosec // a variable's name
 			fmt.Fprintln(screen.Out, "Keys of callers: "+keys+" (Caddy's user must be able to read it)")
 			if key == "" {

@@ -1,6 +1,7 @@
 package command_test
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -105,6 +106,26 @@ func TestInitRefuses(t *testing.T) {
 	}
 }
 
+// A file that can't be written is no wrong usage. Nothing is written then: the key of a caller, which nobody has seen, neither.
+func TestInitCantWrite(t *testing.T) {
+	for _, c := range []struct{ output, want string }{
+		{"none/Caddyfile", "Error: none/Caddyfile is not written: "},
+		{"link", "Error: link is not written: "},
+		{"folder", "folder is not a regular file"},
+	} {
+		folder, command := beginner(t)
+		if err := errors.Join(os.Mkdir(filepath.Join(folder, "folder"), 0o700), os.Symlink("none/Caddyfile", filepath.Join(folder, "link"))); err != nil {
+			t.Fatal(err)
+		}
+		cmd := command("init", "--provider", "https://a.example.com", "--key", "none", "--callers", "keys", "--force", "--output", c.output)
+		output, _ := cmd.CombinedOutput() // the exit status says it
+		left, err := filepath.Glob(filepath.Join(folder, "*"))
+		if status := cmd.ProcessState.ExitCode(); status != 5 || !strings.Contains(string(output), c.want) || !strings.Contains(string(output), "\nNext:  name another file with --output") || strings.Contains(string(output), "key of agent") || err != nil || len(left) != 2 {
+			t.Errorf("%s: status %d: %s; there is %q, %v", c.output, status, output, left, err)
+		}
+	}
+}
+
 // Caddy does not know bridge.conf by its name, and a link stays one. Without the key, init says what to do.
 func TestInitOutput(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
@@ -173,6 +194,8 @@ func TestAddClientCommand(t *testing.T) {
 		{"claude-desktop --file lan.json --url http://b.example.com/mcp --allow-http --bearer-env KEY", "lan.json", `"--bearer-env", "KEY", "--allow-http"]`, 0},
 		{"cursor --url https://b.example.com/mcp?token=secret", "", "a query, which would be written to the file", 1},
 		{"cursor --url https://u:pw@b.example.com/mcp", "", "a token comes from --bearer-env", 1},
+		{"cursor --file empty.json --name=", "", "--name has no value", 1},
+		{"cursor --file empty.json --bearer-env=", "", "--bearer-env has no value", 1},
 		{"vscode --file .vscode/mcp.json --url https://c.example.com/mcp --bearer-env KEY", "", `what it needs: {"inputs": [{"type": "promptString", "id": "KEY"`, 5},
 	} {
 		cmd := command(append([]string{"add-client"}, strings.Fields(c.args)...)...)

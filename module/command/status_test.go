@@ -3,6 +3,7 @@ package command_test
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os/exec"
 	"regexp"
@@ -119,6 +120,34 @@ func TestStatusFailsInJSON(t *testing.T) {
 	}
 	if err := json.Unmarshal([]byte(out.String()), &failed); err != nil || !strings.Contains(failed.Error.Message, "no admin API answers") || complaint.Len() == 0 {
 		t.Errorf("%v: %s %s", err, out.String(), complaint.String())
+	}
+}
+
+// TestStatusLost: a connection that breaks says nothing about who answers.
+func TestStatusLost(t *testing.T) {
+	for answer, want := range map[string]string{
+		"": "ended before the whole answer", "HTTP/1.1 200 OK\r\n": "ended before the whole answer",
+		"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{": "ended before the whole answer", "SSH-2.0-OpenSSH\r\n": "it does not speak HTTP",
+		"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n": "its answer is not JSON",
+	} {
+		l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		go func() {
+			if c, err := l.Accept(); err == nil {
+				_, readErr := c.Read(make([]byte, 4096))
+				_, err = c.Write([]byte(answer))
+				if err = errors.Join(readErr, err, c.Close()); err != nil {
+					t.Error(err)
+				}
+			}
+		}()
+		text, err := exec.CommandContext(t.Context(), "caddy", "skill-bridge", "status", "--address", l.Addr().String()).CombinedOutput()
+		if failed, ok := errors.AsType[*exec.ExitError](err); !ok || failed.ExitCode() != 5 || !strings.Contains(string(text), want) || !strings.Contains(string(text), "Next:  ") {
+			t.Errorf("%q: %v: %s", answer, err, text)
+		}
 	}
 }
 

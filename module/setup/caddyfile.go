@@ -2,7 +2,6 @@ package setup
 
 import (
 	"bytes"
-	"cmp"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -133,36 +132,28 @@ func (b *Bridge) MissingKey() string {
 	return ""
 }
 
-// Write writes a Caddyfile, and the file with the keys of callers if there is none, with one key, which it returns.
-func (b *Bridge) Write(file string, force bool) (keys, key string, err error) {
+// Write writes a Caddyfile, and the file with the keys of callers if there is none, with one key, which it returns with the name of that file.
+func (b *Bridge) Write(file string) (keys, key string, err error) {
 	if keys, err = filepath.Abs(filepath.Join(filepath.Dir(file), "callers")); err != nil {
 		return "", "", err
 	}
 	if keys = filepath.ToSlash(keys); b.Callers == Keys && !plain(keys) {
 		return "", "", fmt.Errorf("the folder of %s has a name that a Caddyfile would have to quote: use another one", keys)
 	}
-	if err := CanWrite(file, force); err != nil {
-		return "", "", err
-	}
 	text, err := b.Caddyfile(file, keys)
+	line := ""
+	if _, none := os.Lstat(keys); err == nil && none != nil && b.Callers == Keys {
+		key = callers.NewKey()
+		if line, err = callers.Line("agent", key); err == nil {
+			err = replace(keys, []byte(line+"\n"), 0o640, fs.ModePerm) // digests of keys, which Caddy's user reads, perhaps one of the group
+		}
+	}
 	if err == nil {
-		err = replace(file, text, 0o644, fs.ModePerm)
+		if err = replace(file, text, 0o644, fs.ModePerm); err != nil && line != "" {
+			err = errors.Join(err, os.Remove(keys)) // nobody has seen the key
+		}
 	}
-	if err != nil || b.Callers != Keys {
-		return "", "", err
-	}
-	list, err := os.OpenFile(keys, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o640) //nolint:gosec // digests of keys, which Caddy's user reads
-	if errors.Is(err, fs.ErrExist) {
-		return keys, "", nil
-	} else if err != nil {
-		return "", "", err
-	}
-	key = callers.NewKey()
-	line, err := callers.Line("agent", key)
-	if err == nil {
-		_, err = fmt.Fprintln(list, line)
-	}
-	return keys, key, cmp.Or(err, list.Chmod(0o640), list.Close()) // whatever the umask is, since Caddy may run as another user of the group
+	return keys, key, err
 }
 
 //go:embed Caddyfile.tmpl

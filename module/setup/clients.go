@@ -227,7 +227,7 @@ func same(a, b jsontext.Value) bool {
 	return a.Compact() == nil && b.Compact() == nil && bytes.Equal(a, b)
 }
 
-// replace writes a file as a whole, or leaves it as it is. A link stays one, and has to lead to a file. A file that exists keeps its mode as far as most permits.
+// replace writes a file as a whole, or leaves it as it is. A link stays one, and has to lead to a file; a device is none. A file that exists keeps its mode as far as most permits.
 func replace(file string, text []byte, mode, most fs.FileMode) error {
 	if target, err := filepath.EvalSymlinks(file); err == nil {
 		file = target
@@ -235,7 +235,9 @@ func replace(file string, text []byte, mode, most fs.FileMode) error {
 		return fmt.Errorf("%s is a link that leads to no file: %w", file, err)
 	}
 	if info, err := os.Stat(file); err == nil {
-		mode = info.Mode().Perm() & most
+		if mode = info.Mode().Perm() & most; !info.Mode().IsRegular() {
+			return fmt.Errorf("%s is not a regular file", file)
+		}
 	}
 	temporary, err := os.CreateTemp(filepath.Dir(file), ".skill-bridge-*")
 	if err != nil {
