@@ -67,14 +67,12 @@ func (v *visit) begin(s *source) {
 			others = append(others, c.Name)
 		}
 	}
-	for _, name := range others[:max(0, len(others)-maxFlows+1)] {
-		old := v.cookie("", "", 0) //nolint:gosec // as above
-		old.Name = name
+	old := v.cookie("", "", 0) //nolint:gosec // as above
+	for _, old.Name = range others[:max(0, len(others)-maxFlows+1)] {
 		http.SetCookie(v.w, old)
 	}
 	http.SetCookie(v.w, own)
-	v.w.Header().Set("Location", to)
-	v.w.WriteHeader(http.StatusSeeOther)
+	http.Redirect(v.w, v.r, to, http.StatusSeeOther)
 }
 
 // flow returns the flow that the browser has begun and that a callback with this state belongs to, or why there is none.
@@ -155,18 +153,20 @@ func (v *visit) finish() {
 		return
 	}
 	err := s.oauth.CheckIssuer(v.r.Context(), s.authentication, query.Get("iss"), query.Has("iss"))
-	switch {
-	case err != nil:
-	case query.Has("error") || query.Get("code") == "":
+	if err == nil && (query.Has("error") || query.Get("code") == "") {
 		v.fail(http.StatusBadRequest, v.refusal(query.Get("error")))
 		return
-	default:
+	}
+	if err == nil {
 		err = s.oauth.Finish(v.r.Context(), s.authentication, flow, query.Get("code"))
 	}
-	if err != nil {
+	switch {
+	case err == nil:
+		v.Given(v.principal, v.namespace, flow.Scopes)
+		http.Redirect(v.w, v.r, s.Link, http.StatusSeeOther)
+	case errors.Is(err, credentials.ErrFinished): // the browser was reloaded: no fault of the provider's, and the account may be connected
+		v.fail(http.StatusBadRequest, "This was finished before, and changed nothing now.")
+	default:
 		v.fail(http.StatusBadGateway, "Nothing was connected. "+v.trouble(s.Namespace, err))
-		return
 	}
-	v.Given(v.principal, v.namespace, flow.Scopes)
-	http.Redirect(v.w, v.r, s.Link, http.StatusSeeOther)
 }
