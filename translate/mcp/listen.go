@@ -90,19 +90,26 @@ func listen(r *request) (jsontext.Value, *jsonrpc.Error) {
 	return nil, nil
 }
 
-// subscriptionOf reads what a client asks to listen to. It ignores what it does not know.
+// subscriptionOf reads what a client asks to listen to. It ignores members and ids that it does not know.
 func subscriptionOf(r *request, wanted jsontext.Value) (*subscription, *jsonrpc.Error) {
 	s := &subscription{request: r, id: r.ID.Clone()}
 	var w front.Writer
 	w.Open()
 	for _, c := range listChanges {
 		unseen := c.member == "toolsListChanged" && r.front.Options.Search // the list does not change
-		if jsonrpc.ValueOf(wanted, c.member).Kind() == 't' && !unseen {
+		v := jsonrpc.ValueOf(wanted, c.member)
+		if kind := v.Kind(); v != nil && kind != 't' && kind != 'f' {
+			return nil, invalid("notifications." + c.member + " must be true or false")
+		} else if kind == 't' && !unseen {
 			s.lists = append(s.lists, c.method)
 			w.Bool(c.member, true)
 		}
 	}
-	if ids := jsonrpc.ValueOf(wanted, "taskIds"); ids.Kind() == '[' && r.front.Options.TaskAfter >= 0 {
+	ids := jsonrpc.ValueOf(wanted, "taskIds")
+	if ids != nil && ids.Kind() != '[' {
+		return nil, invalid("notifications.taskIds must be an array")
+	}
+	if ids != nil && r.front.Options.TaskAfter >= 0 {
 		var named []string
 		for v := range jsonrpc.Items(ids) {
 			named = append(named, jsonrpc.Text(v))

@@ -514,7 +514,7 @@ func TestListenToTasks(t *testing.T) {
 	if e := l.next(); at(e, "result", "resultType") != "complete" || at(e, "result", "_meta", "io.modelcontextprotocol/subscriptionId") != 1.0 || l.next() != nil {
 		t.Errorf("the closing result: %v", e)
 	}
-	without := s.listen(t, object{"taskIds": []any{}, "promptsListChanged": true}, "User", "ada")
+	without := s.listen(t, object{"taskIds": []any{}, "promptsListChanged": true, "toolsListChanged": nil}, "User", "ada")
 	if ack := without.next(); ack["method"] != "notifications/subscriptions/acknowledged" {
 		t.Errorf("no ids without the extension: %v", ack)
 	}
@@ -637,7 +637,10 @@ func TestListChanges(t *testing.T) {
 			t.Fatal("there is no closing result")
 		}
 	}
-	for about, params := range map[string]object{"none": {}, "a list": {"notifications": []int{}}} {
+	for about, params := range map[string]object{
+		"none": {}, "a list": {"notifications": []int{}}, "no boolean": {"notifications": object{"promptsListChanged": "true"}},
+		"one id": {"notifications": object{"taskIds": "AAAA"}},
+	} {
 		if g := s.modern(t, "subscriptions/listen", params, "Accept", "text/event-stream"); at(g.failure(), "code") != -32602.0 {
 			t.Errorf("%s: %s", about, g.text)
 		}
