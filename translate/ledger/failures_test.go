@@ -3,6 +3,7 @@ package ledger_test
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -101,6 +102,26 @@ func TestEndIsStoredLater(t *testing.T) {
 		expect(t, next.Call("k", "acme.sum", ""), "3", true)
 		p.Received(t, "POST /run/sum", 1)
 		if len(i.Ended()) != 1 {
+			t.Errorf("ended: %q", i.Ended())
+		}
+	})
+}
+
+// After the storage has failed for seconds, it takes seconds until a run is followed again.
+func TestFollowedAfterFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, s := provider(), ledgertest.New()
+		end := p.Accept("sum")
+		i := start(t, p, s, func(c *ledger.Config) { c.Trouble = func(error) {} })
+		i.Call("k", "acme.sum", "", waits(0))
+		time.Sleep(5 * time.Second)
+		down(i)
+		start(t, p, s, nil).Store.Announce(nil) // as if the connection for notices had been lost, too
+		time.Sleep(5 * time.Second)
+		i.Store.Fail(nil, nil)
+		end(3)
+		time.Sleep(15 * time.Second)
+		if !slices.Equal(i.Ended(), []string{"completed"}) {
 			t.Errorf("ended: %q", i.Ended())
 		}
 	})

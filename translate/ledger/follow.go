@@ -63,6 +63,12 @@ func (p *polls) placesOf(n *live) (ofSource, ofOwner *share.Part) {
 		&share.Part{Pool: &p.places, Owner: source + "\n" + n.of.Owner.Principal, Most: math.MaxInt32, OfOne: ofOneOwner}
 }
 
+// soon returns when a poll is tried again for which there was no place, or no entry: not all at once, however many there are. The lock is held.
+func (p *polls) soon() time.Time {
+	among := max(10*shortestPause, min(time.Duration(p.next.Len())*time.Millisecond, longestPause))
+	return time.Now().Add(shortestPause + rand.N(among)) //nolint:gosec // not for secrets
+}
+
 // plan plans the next poll of an entry if this instance follows its run and no call does, else it cancels it. The lock is held.
 func (l *lives) plan(n *live) {
 	p := &n.poll
@@ -154,8 +160,7 @@ func (l *instance) pollDue() time.Duration {
 		}
 		ofSource, ofOwner := p.placesOf(n)
 		if !ofSource.Set(1) || !ofOwner.Set(1) { // those of a source that does not answer, or of an owner of many runs, must not delay others
-			among := max(10*shortestPause, min(time.Duration(p.next.Len())*time.Millisecond, longestPause))
-			n.poll.at = time.Now().Add(shortestPause + rand.N(among)) //nolint:gosec // not for secrets
+			n.poll.at = p.soon()
 			p.next.Fix(n)
 			ofSource.Set(0)
 			continue
@@ -204,7 +209,10 @@ func (l *instance) poll(n *live) {
 		case errors.Is(err, ErrNoEntry):
 			l.tellWatches(n.of, nil)
 			return
-		case err != nil:
+		case err != nil: // a database that fails over is back in seconds
+			l.mu.Lock()
+			n.poll.at = l.polls.soon()
+			l.mu.Unlock()
 			return
 		}
 		l.learn(e, false)
@@ -227,9 +235,7 @@ func (l *instance) poll(n *live) {
 		return
 	}
 	pause := min(shortestPause<<p.failures, longestPause)
-	if pause < longestPause {
-		p.failures++
-	}
+	p.failures = min(p.failures+1, 6) // with which they are the longest
 	l.after(n, max(pause, min(o.RetryAfter, longestPause)), time.Time{})
 }
 
