@@ -61,6 +61,11 @@ func TestManualsSystemd(t *testing.T) {
 		}
 		waits += wait
 	}
+	for option, folder := range map[string]string{"StateDirectory": "/var/lib/", "LogsDirectory": "/var/log/"} { // all else is read-only for this unit
+		if folder += setting(t, ownUnit, option); !strings.Contains(readFile(t, "caddyfile-examples/deploy/systemd/"+ownUnit), folder) {
+			t.Errorf("the comment of %s does not name %s", ownUnit, folder)
+		}
+	}
 	for unit, file := range map[string]string{ownUnit: ownUnit, caddysUnit: dropIn} {
 		if start := setting(t, file, "ExecStart"); !strings.Contains(start, "/caddy run --config /etc/") {
 			t.Errorf("%s starts %q", file, start)
