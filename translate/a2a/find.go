@@ -189,7 +189,7 @@ func (c *choices) add(field, name string) {
 }
 
 // named returns the names of skills in a request with a message, and what else it asks for.
-func (r *request) named(send *wire.Send) (named choices, asked task.Wishes) {
+func (r *request) named(send *wire.Send) (named choices, asked task.Wishes, fault *jsonrpc.Error) {
 	named.add("the URL", r.skill)
 	named.add("tenant", send.Tenant)
 	for i := range send.Message.Parts {
@@ -202,12 +202,15 @@ func (r *request) named(send *wire.Send) (named choices, asked task.Wishes) {
 		metadata jsontext.Value
 	}{{"message.metadata", send.Message.Metadata}, {"metadata", send.Metadata}} {
 		said := message.DirectionsIn(from.metadata)
+		if said.Timeout < 0 {
+			return nil, asked, r.invalid(from.field, "timeoutMs of "+wire.Extension+" must be a number of milliseconds greater than 0")
+		}
 		for _, name := range said.Skills {
 			named.add(from.field, name)
 		}
 		asked.Timeout, asked.Priority = cmp.Or(said.Timeout, asked.Timeout), cmp.Or(said.Priority, asked.Priority)
 	}
-	return named, asked
+	return named, asked, nil
 }
 
 // selection is the skill that a message selects.

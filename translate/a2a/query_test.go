@@ -91,7 +91,10 @@ func TestTimeouts(t *testing.T) {
 		{"the client's", `{` + extension + `:{"timeoutMs":5000}}`, 90_000, 5 * time.Second},
 		{"the client's is a double", `{` + extension + `:{"timeoutMs":5000.0}}`, 90_000, 5 * time.Second},
 		{"the client's is long", `{` + extension + `:{"timeoutMs":2400000}}`, nil, 40 * time.Minute},
-		{"no number", `{` + extension + `:{"timeoutMs":"5000"}}`, 90_000, 90 * time.Second},
+		{"null", `{` + extension + `:{"timeoutMs":null}}`, 90_000, 90 * time.Second},
+		{"too short", `{` + extension + `:{"timeoutMs":0}}`, 90_000, -1},
+		{"negative", `{` + extension + `:{"timeoutMs":-5000}}`, 90_000, -1},
+		{"no number", `{` + extension + `:{"timeoutMs":"5000"}}`, 90_000, -1},
 	} {
 		for _, place := range []string{"request", "message"} {
 			t.Run(c.about+" of the "+place, func(t *testing.T) {
@@ -104,6 +107,10 @@ func TestTimeouts(t *testing.T) {
 						of, whole = "", whole+`,"metadata":`+c.metadata
 					}
 					got := a.send10(t, text("", "x"), of, whole)
+					if c.want < 0 {
+						got.check(t, "error.code=-32602;error.data.0.fieldViolations.0.description~timeoutMs")
+						return
+					}
 					if c.want == 0 {
 						got.check(t, "result.task.status.state=TASK_STATE_WORKING")
 						return

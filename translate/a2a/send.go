@@ -43,7 +43,10 @@ func (r *request) send() (result jsontext.Value, fault *jsonrpc.Error) {
 	if send.Push != nil && f.Push == nil {
 		return nil, pushNotSupported(r.version)
 	}
-	named, asked := r.named(&send)
+	named, asked, fault := r.named(&send)
+	if fault != nil {
+		return nil, fault
+	}
 	t, fault := r.taskOf(&send, named)
 	if fault != nil {
 		return nil, fault

@@ -92,7 +92,7 @@ const MaxNames = 16
 // maxTimeout bounds the timeout that a client may ask for. The bridge's own maximum is shorter.
 const maxTimeout = 1000 * time.Hour
 
-// DirectionsIn reads metadata: names of skills, and from the object of the extension a name, timeoutMs and priority.
+// DirectionsIn reads metadata: names of skills, and from the object of the extension a name, timeoutMs (-1: it is none) and priority.
 func DirectionsIn(metadata jsontext.Value) (d Directions) {
 	name := func(value jsontext.Value) {
 		if s := jsonrpc.Text(value); s != "" && len(d.Skills) < MaxNames {
@@ -112,8 +112,10 @@ func DirectionsIn(metadata jsontext.Value) (d Directions) {
 					d.Priority = jsonrpc.Word(value)
 				case "timeoutMs":
 					// Clients that are built on Protocol Buffers write whole numbers as 5000.0.
-					if n, err := strconv.ParseFloat(string(value), 64); err == nil && n >= 1 && n < float64(maxTimeout.Milliseconds()) {
-						d.Timeout = int64(n)
+					if n, _ := strconv.ParseFloat(string(value), 64); n > 0 { // 0 if it is no number
+						d.Timeout = max(1, int64(min(n, float64(maxTimeout.Milliseconds()))))
+					} else if !jsonrpc.IsNull(value) {
+						d.Timeout = -1
 					}
 				}
 			}
