@@ -298,6 +298,37 @@ func TestS67FloodInTheBackground(t *testing.T) {
 	}
 }
 
+// S399: ended tasks make place for calls with keys as for tasks, so that nobody who fills a share with tasks, as every anonymous caller can, keeps the others from
+// using keys. Runs with keys stay, since a key without its run could be used twice.
+func TestS399TasksMakePlaceForKeys(t *testing.T) {
+	const most = 5
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/now"})
+	c := testbed.StartProcess(t, testbed.Limits{}, testbed.Site(agents(p, fmt.Sprintf("\tkeep 24h 10000 %d", most))))
+	stranger := c.Agent()
+	for range most + 2 {
+		if a := stranger.Invoke("acme.now", false); a.Task().State() != "COMPLETED" {
+			t.Fatalf("a task: %s", a)
+		}
+	}
+	call := func(i int) testbed.Answer {
+		return c.Call("execute_skill", hostile.Object{"name": "acme.now", "idempotency_key": fmt.Sprintf("01890a5d-ac96-474b-8cce-b302099a805%d", i)})
+	}
+	first := call(0)
+	for i := 1; i < most; i++ {
+		mustComplete(t, call(i))
+	}
+	if a := call(most); a.Code != -32057 {
+		t.Errorf("one more key: %s", a)
+	}
+	mustComplete(t, first)
+	if again := call(0); string(again.Result) != string(first.Result) {
+		t.Errorf("%s, not %s", again, first)
+	}
+	if n := len(p.Requests("acme/now", hostile.Invoke)); n != 2*most+2 {
+		t.Errorf("%d runs", n)
+	}
+}
+
 func TestS80TasksThatWaitFillTheMemory(t *testing.T) {
 	const size = 2 << 20
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/now"}, hostile.Skill{ID: "acme/large"})

@@ -52,7 +52,7 @@ func (l *Ledger) place(ctx context.Context, e *Entry, most int64) *run.Failure {
 		return NotKept(err)
 	}
 	failure := l.usage.begin(ctx, e, most)
-	if failure == nil || e.Label.State == 0 {
+	if failure == nil {
 		return failure
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
