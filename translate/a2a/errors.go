@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/message"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
@@ -131,8 +133,7 @@ func Param(a *run.Argument) string {
 			return "input"
 		}
 		field := "input"
-		for token := range strings.SplitSeq(strings.TrimPrefix(cmp.Or(a.Pointer, "/"+a.Name), "/"), "/") {
-			token = strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
+		for token := range jsontext.Pointer(cmp.Or(a.Pointer, "/"+a.Name)).Tokens() {
 			if _, err := strconv.Atoi(token); err == nil && field != "input" {
 				field += "[" + token + "]"
 				continue

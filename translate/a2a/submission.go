@@ -18,6 +18,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
 // submission turns a message into a run. It implements [translate.Preparation].
@@ -136,12 +137,11 @@ func (s *submission) finish(_ context.Context, bug *run.Failure) {
 	case bug == nil:
 	case s.task != nil && s.invoked:
 		s.advance(&run.Run{Failure: bug})
-	case !s.isMade():
+	case !isClosed(s.made):
 		s.fault = s.request.failureError(bug)
 	}
 }
 
-func (s *submission) isMade() bool { return isClosed(s.made) }
 func isClosed(c <-chan struct{}) bool {
 	select {
 	case <-c:
@@ -153,7 +153,7 @@ func isClosed(c <-chan struct{}) bool {
 
 // done closes made, so that the request continues.
 func (s *submission) done() {
-	if !s.isMade() {
+	if !isClosed(s.made) {
 		close(s.made)
 	}
 }
@@ -222,7 +222,7 @@ func (s *submission) Inputs(ctx context.Context, skill *translate.Skill) (jsonrp
 			problem = message.Unread(skill, list.Unread)
 		}
 		s.asked = s.front.Say(message.WhichInputs(ctx, skill, missing, problem))
-		return jsonrpc.Object{}, run.WrongArgument(run.Argument{Field: run.FieldInput, Name: missing[0], Pointer: message.Pointer(missing[0]), Reason: run.Asked},
+		return jsonrpc.Object{}, run.WrongArgument(run.Argument{Field: run.FieldInput, Name: missing[0], Pointer: jsonvalue.Pointer(missing[:1]), Reason: run.Asked},
 			"the input "+task.Quoted(missing[0])+" is required")
 	}
 	return object, nil

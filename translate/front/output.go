@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/net/http/httpguts"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
@@ -173,13 +174,8 @@ func cleanFilename(s string) string {
 func cleanMediaType(s string) string {
 	s = strings.Trim(s, " \t")
 	top, sub, _ := strings.Cut(Essence(s), "/")
-	if len(s) > maxMediaType || !IsToken(top) || !IsToken(sub) || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) {
+	if len(s) > maxMediaType || !httpguts.ValidHeaderFieldName(top) || !httpguts.ValidHeaderFieldName(sub) || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) {
 		return ""
 	}
 	return s
-}
-
-// IsToken reports whether a text is a token (RFC 9110, section 5.6.2).
-func IsToken(s string) bool {
-	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r) })
 }

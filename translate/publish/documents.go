@@ -20,6 +20,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
@@ -240,29 +242,26 @@ func (d *documents) lookup(r reference) (v any, err error) {
 		return nil, errors.New("is no URL, or leads to itself")
 	}
 	name := u.Fragment
-	pointer, isPointer := strings.CutPrefix(name, "/")
 	u.Fragment, u.RawFragment = "", ""
 	if v, err = d.document(u); err != nil || name == "" {
 		return v, err
 	}
-	if !isPointer {
+	if name[0] != '/' {
 		if v = d.anchor[u.String()+"#"+name]; v == nil {
 			err = errors.New("has no JSON Pointer, nor the name of one $anchor")
 		}
 		return v, err
 	}
-	for token := range strings.SplitSeq(pointer, "/") {
+	for token := range jsontext.Pointer(name).Tokens() {
 		if v, err = d.follow(v); err != nil {
 			return nil, err
 		}
-		if v = jsonvalue.Lookup(v, []string{unescape.Replace(token)}); v == nil {
+		if v = jsonvalue.Lookup(v, []string{token}); v == nil {
 			return nil, errors.New("leads nowhere")
 		}
 	}
 	return v, nil
 }
-
-var unescape = strings.NewReplacer("~1", "/", "~0", "~")
 
 // parse reads JSON or YAML, as [jsonvalue.Read] does. The value of a name that occurs twice in an object is [twice].
 func parse(text []byte) (any, error) {

@@ -18,6 +18,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/inputs"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
 // Inputs are the inputs for a skill, in the order of the parts that have them.
@@ -147,7 +148,7 @@ func (l *Inputs) add(name string, value jsontext.Value, field string) *run.Failu
 		return nil
 	}
 	if earlier := l.list[i].field; earlier != "" {
-		return run.WrongArgument(run.Argument{Field: run.FieldInput, Name: name, Pointer: Pointer(name), Reason: reasonTwice},
+		return run.WrongArgument(run.Argument{Field: run.FieldInput, Name: name, Pointer: jsonvalue.Pointer([]string{name}), Reason: reasonTwice},
 			"the input "+task.Quoted(name)+" is given by "+earlier+" and by "+field+": send it once")
 	}
 	l.list[i] = input{name, value, field}
@@ -342,11 +343,6 @@ func wrongPart(where, problem string) *run.Failure {
 
 // PartField returns the path of a part in a request.
 func PartField(i int) string { return "message.parts[" + strconv.Itoa(i) + "]" }
-
-// Pointer returns the JSON Pointer of an input.
-func Pointer(name string) string {
-	return "/" + strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
-}
 
 // joinedText returns the texts of the parts, joined by line breaks, without the parts that are names.
 func joinedText(parts []task.Part, names []int) string {

@@ -3,6 +3,8 @@ package wire
 import (
 	"strings"
 
+	"golang.org/x/net/http/httpguts"
+
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
@@ -99,7 +101,7 @@ func decodeWebhook(o *object, p *PushParams) {
 		scheme = "schemes"
 		p.Scheme = a.firstText(scheme)
 	}
-	if p.Scheme != "" && (len(p.Scheme) > maxScheme || !front.IsToken(p.Scheme)) {
+	if p.Scheme != "" && (len(p.Scheme) > maxScheme || !httpguts.ValidHeaderFieldName(p.Scheme)) {
 		a.wrong(scheme, "must be the name of an HTTP authentication scheme")
 	}
 }
