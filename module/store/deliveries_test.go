@@ -144,6 +144,40 @@ func TestDeliveryPlans(t *testing.T) {
 	})
 }
 
+// R275: an hour after its end, a task makes place also if its events were not delivered: its receiver is dead, or no configuration sends them any more, and such
+// tasks could take all places of an owner until they expire.
+func TestR275DeadReceivers(t *testing.T) {
+	databases(t, func(t *testing.T, settings Settings) { //nolint:thelper // it is the test
+		db, owner := open(t, settings), ledger.Owner{Realm: "main", Principal: "alice"}
+		r := db.Runs()
+		for _, id := range []string{"dead", "idle", "young"} {
+			e := &ledger.Entry{
+				Owner: owner, ID: id, Front: "a2a", State: ledger.Completed, Label: ledger.Label{State: 1, At: time.Now()}, Receiver: &ledger.Receiver{Name: "r", Host: "host", Target: []byte("x")},
+			}
+			if present, err := r.Claim(t.Context(), e, 24*time.Hour); present != nil || err != nil {
+				t.Fatal(present, err)
+			}
+			if id == "idle" {
+				continue
+			}
+			if taken, err := db.Deliveries().Take(t.Context(), []ledger.Identity{e.Identity()}, time.Minute); len(taken) != 1 || err != nil {
+				t.Fatal(taken, err)
+			}
+		}
+		for _, ended := range []struct {
+			ago  int
+			want int
+		}{{0, 0}, {59 * 60_000, 0}, {61 * 60_000, 2}} {
+			if _, err := db.session(writing).exec(t.Context(), "UPDATE runs SET changed = {now} - $1 WHERE id <> $2", ended.ago, []byte("young")); err != nil {
+				t.Fatal(err)
+			}
+			if n, err := r.Evict(t.Context(), owner, 10); n != ended.want || err != nil {
+				t.Errorf("%d ms after their ends, %d tasks make place instead of %d, %v", ended.ago, n, ended.want, err)
+			}
+		}
+	})
+}
+
 // R249: ended tasks make place for new ones, but not before their events are delivered: these would be deleted with them.
 func TestR249EventsOfEvictedTasks(t *testing.T) {
 	databases(t, func(t *testing.T, settings Settings) { //nolint:thelper // it is the test

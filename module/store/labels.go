@@ -72,10 +72,10 @@ func (r *Runs) Unname(ctx context.Context, id ledger.Identity) error {
 	return err
 }
 
-// oldest selects what makes place. What has events that were not delivered does not: they would be deleted with it. Without the OFFSET, PostgreSQL may join all
-// deliveries of the owner with all entries.
-const oldest = "SELECT {row} FROM runs WHERE realm = $1 AND owner = $2 AND state >= {ended} AND stage IS NOT NULL AND NOT EXISTS (SELECT 1 FROM deliveries AS d " +
-	"WHERE d.realm = $1 AND d.owner = $2 AND d.id = runs.id AND (d.next IS NOT NULL OR d.position < runs.version) LIMIT 1 OFFSET 0) ORDER BY id LIMIT $3{skip}"
+// oldest selects what makes place. What has events that were not delivered does so only an hour after its end: they are deleted with it, but dead receivers, and those
+// that no configuration serves any more, would take all places. Without the OFFSET, PostgreSQL may join all deliveries of the owner with all entries.
+const oldest = "SELECT {row} FROM runs WHERE realm = $1 AND owner = $2 AND state >= {ended} AND stage IS NOT NULL AND (changed < {now} - 3600000 OR NOT EXISTS (SELECT 1 FROM deliveries AS d " +
+	"WHERE d.realm = $1 AND d.owner = $2 AND d.id = runs.id AND (d.next IS NOT NULL OR d.position < runs.version) LIMIT 1 OFFSET 0)) ORDER BY id LIMIT $3{skip}"
 
 // Evict implements [ledger.Store].
 func (r *Runs) Evict(ctx context.Context, owner ledger.Owner, most int) (int, error) {

@@ -41,7 +41,7 @@ type Store interface {
 	Labelled(ctx context.Context, q *LabelQuery) (*LabelPage, error)
 	// Unname removes the key of an entry that has ended, so that another entry can have it.
 	Unname(ctx context.Context, id Identity) error
-	// Evict deletes ended entries with labels of an owner, the oldest ids first, at most as many. Those with events that were not delivered stay.
+	// Evict deletes ended entries with labels of an owner, the oldest ids first, at most as many. Those with events that were not delivered stay for an hour.
 	Evict(ctx context.Context, owner Owner, most int) (int, error)
 	// Newer returns those of the entries that have another version than the given one, which is older if the database was restored, or that are gone: these have
 	// the version 0. It is one statement for all that are waited for. There has to be one at least.
