@@ -143,7 +143,7 @@ func rpc(c *testbed.Caddy, path, method, params string) []byte {
 // The skills of a site are listed as knowledge, described with their files, and read after the digest was checked; calls say what to do instead.
 func TestSkillSite(t *testing.T) {
 	s := publishedSite(t)
-	c := testbed.StartCaddy(t, siteBridge(s, "rpc", "mcp"))
+	c := testbed.StartCaddy(t, siteBridge(s, "rpc", "mcp", "a2a"))
 	list := rpc(c, "/rpc", "list_skills", `{"detail":"summary"}`)
 	skills, _ := memberAt(t, list, "result", "skills").([]any)
 	if len(skills) != 7 || memberAt(t, list, "result", "skills", 0, "name") != "docs.changed" || memberAt(t, list, "result", "skills", 0, "capability_type") != "knowledge" {
@@ -201,6 +201,11 @@ func TestSkillSite(t *testing.T) {
 	}
 	if tools := rpc(c, "/rpc", "list_skills", `{"detail":"tools"}`); fmt.Sprint(memberAt(t, tools, "result", "tools")) != "[]" {
 		t.Errorf("%s", tools)
+	}
+	for _, path := range []string{"/a2a/docs.pdf", "/a2a/docs.pdf/.well-known/agent-card.json"} {
+		if a := c.Send(http.MethodGet, base(c)+path, ""); a.Status != http.StatusNotFound { // a task of it would never complete
+			t.Errorf("%s: %d %s", path, a.Status, a.Body)
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

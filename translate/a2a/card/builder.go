@@ -413,7 +413,7 @@ func (b *Builder) list(ctx context.Context, caller run.Caller, v view, old *kept
 func (b *Builder) describe(ctx context.Context, k key, caller run.Caller, old *kept) (*kept, error) {
 	d, failure := b.bridge.Describe(ctx, translate.Call{Caller: caller, Name: k.skill})
 	switch {
-	case failure == nil && (d.Hidden && k.view != extendedView || d.State == catalog.Unsupported):
+	case failure == nil && (d.Hidden && k.view != extendedView || d.State == catalog.Unsupported || d.Files != nil):
 		return nil, ErrNotFound
 	case failure == nil:
 		now := &kept{descriptor: d.Descriptor, connects: d.State == catalog.NeedsConsent, fresh: d.FreshUntil}
