@@ -2,11 +2,45 @@ package deployment_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
+	"github.com/goreleaser/fileglob"
 	"github.com/goreleaser/goreleaser/v2/pkg/config"
 )
+
+// TestArchives: an archive has all the examples and manuals, which name each other.
+func TestArchives(t *testing.T) {
+	const root = "../../../.."
+	t.Chdir(root)
+	release, err := config.Load(".goreleaser.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var archived []string
+	for _, file := range release.Archives[0].Files {
+		if strings.HasPrefix(file.Source, "release/") { // what is made before
+			continue
+		}
+		found, err := fileglob.Glob(file.Source)
+		if err != nil {
+			t.Errorf("%s: %v", file.Source, err)
+		}
+		archived = append(archived, found...)
+	}
+	files, err := exec.CommandContext(t.Context(), "git", "ls-files", "caddyfile-examples", "*.md", "*/page.png", "*/agent.py").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file := range strings.Lines(string(files)) {
+		if file = strings.TrimSpace(file); !slices.Contains(archived, file) && !strings.Contains(file, "testdata/") {
+			t.Errorf("an archive has no %s", file)
+		}
+	}
+}
 
 // TestRelease: goreleaser takes the configuration, in which it refuses what it does not know.
 func TestRelease(t *testing.T) {
