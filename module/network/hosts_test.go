@@ -42,7 +42,7 @@ func TestManyHosts(t *testing.T) {
 		for range 3 {
 			u := &url.URL{Scheme: "http", Host: fmt.Sprintf("%s:%d", host, port), Path: "/"}
 			s := &exchange.Sender{Source: source}
-			resp, err := tr.RoundTrip(&s.NewRequest(t.Context(), run.PhasePoll, http.MethodGet, u, exchange.Identity{}, http.Header{}, nil).Request)
+			resp, err := tr.RoundTrip(&s.NewRequest(t.Context(), run.PhasePoll, http.MethodGet, u, nil, http.Header{}, nil).Request)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -100,16 +100,22 @@ func PageByName(ctx context.Context, views []*View, after string, limit int, onl
 // page returns the skills from the cursors on.
 func (all cursors) page(ctx context.Context, limit int, only document.CapabilityType) (page []Entry, more bool) {
 	var same []*Listed
-	for all = all.sorted(); len(all) > 0; {
-		name, byTool := all[0].head(), all[0].tools != nil
+	for {
+		all = slices.DeleteFunc(all, func(c cursor) bool { return c.head() == "" })
+		if len(all) == 0 {
+			return page, false
+		}
+		first := slices.MinFunc(all, func(a, b cursor) int { return strings.Compare(a.head(), b.head()) })
+		name, byTool := first.head(), first.tools != nil
 		var view *View
 		same = same[:0]
-		for len(all) > 0 && all[0].head() == name {
-			v, at := all[0].view, all[0].entry().at
-			if e := v.table.visible(v.table.entries[at:at+1], v.viewer, 1); len(e) > 0 {
-				same, view = append(same, e...), v
+		for i := range all {
+			for c := &all[i]; c.head() == name; c.at++ {
+				v, at := c.view, c.entry().at
+				if e := v.table.visible(v.table.entries[at:at+1], v.viewer, 1); len(e) > 0 {
+					same, view = append(same, e...), v
+				}
 			}
-			all = all.next()
 		}
 		switch {
 		case len(same) > 1:
@@ -125,7 +131,6 @@ func (all cursors) page(ctx context.Context, limit int, only document.Capability
 			page = append(page, e)
 		}
 	}
-	return page, false
 }
 
 // lists reports whether lists for the caller have a skill. If only is not empty, they have skills of this type.
@@ -159,28 +164,8 @@ func (c *cursor) head() string {
 	return ""
 }
 
-// cursors are in the order of their heads. None is past its last skill.
+// cursors are those of several views.
 type cursors []cursor
-
-// sorted puts cursors in order.
-func (all cursors) sorted() cursors {
-	all = slices.DeleteFunc(all, func(c cursor) bool { return c.head() == "" })
-	slices.SortStableFunc(all, func(a, b cursor) int { return strings.Compare(a.head(), b.head()) })
-	return all
-}
-
-// next moves the first cursor to its next skill, and to its new place. The names of most sources have a prefix of their own, so that it stays
-// the first one.
-func (all cursors) next() cursors {
-	all[0].at++
-	if all[0].head() == "" {
-		return all[1:]
-	}
-	for i := 1; i < len(all) && all[i].head() < all[i-1].head(); i++ {
-		all[i-1], all[i] = all[i], all[i-1]
-	}
-	return all
-}
 
 // Entry is a skill as its source lists it. Entries can be compared: two that are equal describe the same skill with the
 // same documents.

@@ -178,7 +178,7 @@ func (b *emptied) AnswerLimit() (string, int64)                { return "", 0 }
 func TestDocumentKeepsItsRoom(t *testing.T) {
 	text := strings.Repeat(" ", 100<<10)
 	c := newClient(t, acme, script(t, says(200, text)))
-	req := c.NewRequest(t.Context(), run.PhaseDescriptor, http.MethodGet, c.Origin, exchange.Identity{}, http.Header{}, nil)
+	req := c.NewRequest(t.Context(), run.PhaseDescriptor, http.MethodGet, c.Origin, nil, http.Header{}, nil)
 	budget := new(emptied)
 	req.Budget = budget
 	if a, err := c.Send(run.PhaseDescriptor, req); err != nil || !a.IsWhole() || budget.has != int64(len(text)) {

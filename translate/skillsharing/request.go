@@ -13,6 +13,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
@@ -68,19 +69,20 @@ func (c *Client) skillRequest(ctx context.Context, s *discovery.Skill, phase run
 	if e := c.judgeURL(ctx, s, u); e != nil {
 		return nil, e
 	}
-	req := c.NewRequest(ctx, phase, method, u, c.ofSkill(s), header, body)
+	req := c.NewRequest(ctx, phase, method, u, c.identifiedTo(s), header, body)
 	if !s.NeedsCredential() {
 		return req, nil
 	}
 	return req, c.AuthError(ctx, &s.Auth, c.Credentials.Authenticate(ctx, c.Authentication(ctx, &s.Auth, &req.Request, body)))
 }
 
-// ofSkill returns the identity for the requests to the URLs in a descriptor.
-func (c *Client) ofSkill(s *discovery.Skill) exchange.Identity {
-	if c.Anonymous {
-		return exchange.Identity{}
+// identifiedTo returns the hosts to which the client certificate may be shown in requests to the URLs in a descriptor; nil: none, also if the descriptor came
+// from another host.
+func (c *Client) identifiedTo(s *discovery.Skill) *credential.AllowedHosts {
+	if c.Anonymous || s.Stranger(c.AllowedHosts) != nil {
+		return nil
 	}
-	return exchange.Identity{Hosts: c.AllowedHosts, Descriptor: s}
+	return c.AllowedHosts
 }
 
 // invocation returns the URL and the body of an invocation, and the memory of a long body, which has to be released. The body is an

@@ -83,7 +83,7 @@ func (c *Client) RehearseToken(ctx context.Context) (possible bool, failure *run
 	if o, ok := c.Credentials.(credential.Obtainer); !ok || !o.Obtains() || !c.Credentials.Supports(nil) {
 		return false, nil
 	}
-	req := c.NewRequest(ctx, run.PhaseAuth, http.MethodGet, c.Origin, exchange.Identity{Hosts: c.AllowedHosts}, exchange.SharedHeader.Clone(), nil)
+	req := c.NewRequest(ctx, run.PhaseAuth, http.MethodGet, c.Origin, c.AllowedHosts, exchange.SharedHeader.Clone(), nil)
 	failure = c.AuthError(ctx, nil, c.Credentials.Authenticate(ctx, c.Authentication(ctx, nil, &req.Request, nil)))
 	if failure == nil {
 		return true, nil

@@ -84,11 +84,11 @@ func (t *lookup) ask(ctx context.Context, u *url.URL, header http.Header, first 
 		if e := t.admit(u, first); e != nil {
 			return nil, e
 		}
-		who := exchange.Identity{Hosts: t.AllowedHosts}
+		identifiedTo := t.AllowedHosts
 		if t.left { // like a credential, it is for the first host only
-			who = exchange.Identity{}
+			identifiedTo = nil
 		}
-		req := t.NewRequest(ctx, t.phase, http.MethodGet, u, who, header.Clone(), nil)
+		req := t.NewRequest(ctx, t.phase, http.MethodGet, u, identifiedTo, header.Clone(), nil)
 		req.Budget = t
 		authenticated := t.DiscoveryCredentials != nil && !t.left && t.AllowedHosts.Includes(u)
 		if authenticated {

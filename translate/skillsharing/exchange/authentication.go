@@ -66,7 +66,7 @@ func (t tokenTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	req = req.WithContext(context.WithValue(req.Context(), purposeKey{}, &purpose{t.sender.Source, Identity{Hosts: t.sender.AllowedHosts}}))
+	req = req.WithContext(context.WithValue(req.Context(), purposeKey{}, &purpose{t.sender.Source, t.sender.AllowedHosts}))
 	req.Header = req.Header.Clone()
 	req.Header.Set("Accept-Encoding", coding)
 	resp, err := t.sender.Transport.RoundTrip(req)
@@ -133,44 +133,27 @@ func DemandOf(auth *document.Auth, by run.Party, reason string) *run.Demand {
 	return d
 }
 
-// Identity says to which hosts the client certificate of a transport may be shown. The zero value includes no host.
-type Identity struct {
-	Hosts *credential.AllowedHosts
-	// Descriptor is the document that names the request's URL; nil: the operator configured the URL.
-	Descriptor publication
-}
-
-// publication is where a descriptor came from.
-type publication interface {
-	// Stranger returns a URL that the descriptor came from, or was redirected by, and that a does not include; nil: there
-	// is none.
-	Stranger(a *credential.AllowedHosts) *url.URL
-}
-
 // MayIdentify reports whether the bridge may show its client certificate to the host of a request. The certificate is a
 // secret of the source that the request is for: only hosts that may receive the source's other secrets may see it, and only
-// if the descriptor came from such a host. A transport must call MayIdentify for each request. If it returns false, the
+// if the descriptor that names the URL came from such a host. A transport must call MayIdentify for each request. If it returns false, the
 // transport must not send the request on a connection that was made with the certificate.
 func MayIdentify(r *http.Request) bool {
-	who := purposeOf(r.Context()).identity
-	return who.Hosts != nil && (who.Descriptor == nil || who.Descriptor.Stranger(who.Hosts) == nil) && who.Hosts.Includes(r.URL)
+	hosts := purposeOf(r.Context()).identifiedTo
+	return hosts != nil && hosts.Includes(r.URL)
 }
 
 // CertificateWithheld returns the notice about a host that asked for a client certificate which it may not
 // have.
 func CertificateWithheld(ctx context.Context, u *url.URL) *Notice {
+	of := purposeOf(ctx)
 	n := &Notice{
-		Level: slog.LevelWarn, Source: SourceOf(ctx), SecretDenied: true,
+		Level: slog.LevelWarn, Source: of.source, SecretDenied: true,
 		Message: "the client certificate was not presented to a host that asked for one, because the document that names the host may not use it",
 		Attrs:   []slog.Attr{slog.String("host", u.Host), slog.String("scheme", u.Scheme)},
 	}
-	who := purposeOf(ctx).identity
-	if who.Hosts == nil {
-		return n
-	}
-	if !who.Hosts.Includes(u) {
+	if of.identifiedTo != nil {
 		n.Message = "the client certificate was not presented to a host that asked for one, because the host may not receive the provider's secrets; if you trust that host, add the line below to the provider"
-		n.Attrs = append(n.Attrs, who.Hosts.Lines(u)...)
+		n.Attrs = append(n.Attrs, of.identifiedTo.Lines(u)...)
 	}
 	return n
 }

@@ -38,7 +38,7 @@ func invoke(ctx context.Context, transport http.RoundTripper, m *exchange.Memory
 		return err
 	}
 	s := &exchange.Sender{Transport: transport, MaxResponseSize: 1 << 10, Observer: unobserved{}}
-	r := s.NewRequest(ctx, run.PhaseInvoke, http.MethodPost, u, exchange.Identity{}, http.Header{}, m.Text)
+	r := s.NewRequest(ctx, run.PhaseInvoke, http.MethodPost, u, nil, http.Header{}, m.Text)
 	r.ReadFrom(m)
 	_, err = s.Send(run.PhaseInvoke, r)
 	m.Release()

@@ -112,8 +112,8 @@ type Request struct {
 
 // purpose is a value of a request's context. It tells transports for which source the request is sent.
 type purpose struct {
-	source   string
-	identity Identity
+	source       string
+	identifiedTo *credential.AllowedHosts // to which the client certificate of a transport may be shown; nil: none
 }
 
 type purposeKey struct{}
@@ -136,10 +136,10 @@ func (o *Request) noteHeaders() { o.Sent.Add(1) }
 // copied into the new request, which saves an allocation.
 var blank = http.Request{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
 
-// NewRequest returns a request with everything but a credential. It does not change the header,
-// which may be shared.
-func (s *Sender) NewRequest(ctx context.Context, phase run.Phase, method string, u *url.URL, who Identity, header http.Header, body []byte) *Request {
-	o := &Request{url: *u, purpose: purpose{s.Source, who}}
+// NewRequest returns a request with everything but a credential, during which the client certificate of the transport may be shown to some hosts; nil: to none.
+// It does not change the header, which may be shared.
+func (s *Sender) NewRequest(ctx context.Context, phase run.Phase, method string, u *url.URL, identifiedTo *credential.AllowedHosts, header http.Header, body []byte) *Request {
+	o := &Request{url: *u, purpose: purpose{s.Source, identifiedTo}}
 	ctx = context.WithValue(ctx, purposeKey{}, &o.purpose)
 	if phase == run.PhaseInvoke { // other requests execute nothing
 		o.trace.GetConn, o.trace.WroteHeaders = o.noteConnection, o.noteHeaders
