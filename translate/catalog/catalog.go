@@ -10,6 +10,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/faults"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/near"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
@@ -47,7 +48,8 @@ func New(sections []*Section, observer exchange.Observer, rules *access.Rules, q
 	}
 	for _, s := range sections {
 		if s.Kind == SkillSource {
-			if err := add(s.Namespace, operatorName{section: s, listed: directSkill(s)}); err != nil {
+			s.direct = &Listed{Section: s, Name: s.Namespace, descriptor: discovery.NewLocation(s.URL.String())}
+			if err := add(s.Namespace, operatorName{section: s}); err != nil {
 				return nil, err
 			}
 			continue
@@ -116,9 +118,9 @@ func (c *Catalog) ByRef(ctx context.Context, ref run.Ref, principal string) (*Li
 		switch {
 		case s.Namespace != ref.Source || !s.Knows(v.role):
 		case s.Kind == SkillSource:
-			l := directSkill(s)
+			l := *s.direct
 			l.ID = ref.SkillID
-			return l, nil
+			return &l, nil
 		default:
 			if l, failure := v.named(ctx, &operatorName{section: s, id: ref.SkillID}, ref.SkillID); l != nil {
 				return l, failure
@@ -151,7 +153,7 @@ func (c *Catalog) Purge(ctx context.Context, namespace, skillID string) bool {
 		case skillID != "":
 			return c.purgeSkill(ctx, s, skillID)
 		default:
-			c.purge(ctx, s)
+			s.purge(ctx)
 			return true
 		}
 	}

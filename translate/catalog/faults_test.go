@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"fmt"
-	"net/url"
 	"testing"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -13,7 +12,7 @@ import (
 func TestFaultsOfRuns(t *testing.T) {
 	c := catalogOf(t, &indexProvider{namespace: "forecast"})
 	s := c.sections[0]
-	s.Kind, s.URL = SkillSource, &url.URL{Scheme: "https", Host: "forecast.example", Path: "/d"}
+	s.Kind, s.direct = SkillSource, &Listed{Section: s, Name: "forecast", descriptor: "https://forecast.example/d"}
 	for n := range 10 {
 		l, failure := c.ByRef(t.Context(), run.Ref{Source: "forecast", SkillID: fmt.Sprintf("acme/old%d", n)}, "")
 		if failure != nil {

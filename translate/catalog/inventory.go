@@ -43,7 +43,7 @@ func (c *Catalog) Inventory(ctx context.Context) ([]SkillStatus, []Unavailable) 
 	var unavailable []Unavailable
 	for _, s := range c.sections {
 		if s.Kind == SkillSource {
-			skills = append(skills, c.status(ctx, c.operators[s.Namespace].listed, anyone, SkillStatus{Name: s.Namespace}))
+			skills = append(skills, c.status(ctx, s.direct, anyone, SkillStatus{Name: s.Namespace}))
 		}
 	}
 	loaded := c.loadAll(ctx, func(s *Section) bool { return s.Kind != SkillSource })
@@ -106,7 +106,7 @@ func (c *Catalog) LeftOut(ctx context.Context) []LeftOut {
 // All returns all skills that the source lists, private ones included, in the order of their names.
 func (s *Section) All(ctx context.Context) ([]*Listed, *run.Failure) {
 	if s.Kind == SkillSource {
-		return []*Listed{s.catalog.operators[s.Namespace].listed}, nil
+		return []*Listed{s.direct}, nil
 	}
 	t, failure := s.catalog.load(ctx, s)
 	if failure != nil {
@@ -115,16 +115,21 @@ func (s *Section) All(ctx context.Context) ([]*Listed, *run.Failure) {
 	return slices.Clone(t.entries), nil
 }
 
+// known returns the skills of the source as far as its list is in memory.
+func (s *Section) known(ctx context.Context) []*Listed {
+	if s.Kind == SkillSource {
+		return []*Listed{s.direct}
+	}
+	if t := s.catalog.peek(ctx, s); t != nil {
+		return t.entries
+	}
+	return nil
+}
+
 // Auths returns how the skills of the source authenticate with OAuth 2.0 to which its credentials may be sent, as far as their descriptors are in the
 // cache. It reads nothing.
 func (s *Section) Auths(ctx context.Context) (all []*document.Auth) {
-	var listed []*Listed
-	if s.Kind == SkillSource {
-		listed = append(listed, directSkill(s))
-	} else if t := s.catalog.peek(ctx, s); t != nil {
-		listed = t.entries
-	}
-	for _, l := range listed {
+	for _, l := range s.known(ctx) {
 		if doc, _ := s.Client.Peek(ctx, l.descriptor, l.names(ctx)); doc != nil {
 			skill := doc.Value.(*discovery.Skill)
 			if skill.Auth.OAuth2 == nil || s.Client.WithoutCredential(skill) != nil {

@@ -174,15 +174,9 @@ func (c *Catalog) peek(ctx context.Context, s *Section) *nameTable {
 }
 
 // purge removes the documents of a source from the cache.
-func (c *Catalog) purge(ctx context.Context, s *Section) {
-	if s.Kind == SkillSource {
-		s.Client.Forget(directSkill(s).descriptor)
-		return
-	}
-	if t := c.peek(ctx, s); t != nil {
-		for _, e := range t.entries {
-			s.Client.Forget(e.descriptor)
-		}
+func (s *Section) purge(ctx context.Context) {
+	for _, l := range s.known(ctx) {
+		s.Client.Forget(l.descriptor)
 	}
 	s.Client.ForgetIndexes()
 }
@@ -191,11 +185,10 @@ func (c *Catalog) purge(ctx context.Context, s *Section) {
 // whether the source is known to have the skill.
 func (c *Catalog) purgeSkill(ctx context.Context, s *Section, id string) bool {
 	if s.Kind == SkillSource {
-		l := directSkill(s)
-		doc, _ := s.Client.Peek(ctx, l.descriptor, discovery.Names{})
+		doc, _ := s.Client.Peek(ctx, s.direct.descriptor, discovery.Names{})
 		known := id == s.Namespace || doc != nil && doc.Value.(*discovery.Skill).ID == id
 		if known {
-			s.Client.Forget(l.descriptor)
+			s.Client.Forget(s.direct.descriptor)
 		}
 		return known
 	}

@@ -19,7 +19,6 @@ type namespaces struct {
 type operatorName struct {
 	section *Section
 	id      string
-	listed  *Listed // of a directly configured skill
 }
 
 // namespaceOf returns the source with the longest namespace that name starts with.

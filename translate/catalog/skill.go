@@ -49,11 +49,6 @@ func (l *Listed) Named(name string) bool {
 	return t != nil && t.byName[name] != nil && t.byName[name].ID == l.ID
 }
 
-// directSkill returns the skill of a [SkillSource].
-func directSkill(s *Section) *Listed {
-	return &Listed{Section: s, Name: s.Namespace, descriptor: discovery.NewLocation(s.URL.String())}
-}
-
 // Found is a skill whose descriptor was read, and the source whose credentials it is invoked with.
 type Found struct {
 	*Listed

@@ -82,6 +82,7 @@ type Section struct {
 	Stalls discovery.Stalls
 
 	catalog  *Catalog
+	direct   *Listed       // the skill of a [SkillSource]
 	refusals faults.Faults // of credentials for single skills, by calls with this configuration
 	refused  faults.Faults // of the credential of the source, by principals
 	table    atomic.Pointer[nameTable]
@@ -135,7 +136,7 @@ func (s *Section) FreshUntil(ctx context.Context) (first time.Time, stale *run.F
 	if s.Kind != SkillSource {
 		return s.Client.FreshUntil()
 	}
-	if doc, _ := s.Client.Peek(ctx, directSkill(s).descriptor, discovery.Names{}); doc != nil {
+	if doc, _ := s.Client.Peek(ctx, s.direct.descriptor, discovery.Names{}); doc != nil {
 		return discovery.FreshUntil(doc)
 	}
 	return first, stale

@@ -135,7 +135,7 @@ func (s *Section) KnownTool(ctx context.Context, name, principal string) string 
 		return ""
 	}
 	if s.Kind == SkillSource && s.Namespace == name {
-		return s.catalog.operators[name].listed.Tool(ctx, principal)
+		return s.direct.Tool(ctx, principal)
 	}
 	if t := s.table.Load(); t != nil {
 		if e := t.byName[name]; e != nil && v.lists(t, e) {

@@ -38,15 +38,14 @@ func (s *Section) View(ctx context.Context, principal string) (*View, *run.Failu
 
 // directTable returns the table of the only skill of a source.
 func (s *Section) directTable(ctx context.Context) (*nameTable, *run.Failure) {
-	listed := s.catalog.operators[s.Namespace].listed
-	skill, err := s.Client.Skill(ctx, listed.descriptor)
+	skill, err := s.Client.Skill(ctx, s.direct.descriptor)
 	if err != nil {
 		return nil, err
 	}
 	if known := s.table.Load(); known != nil && known.direct == skill {
 		return known, nil
 	}
-	e := *listed
+	e := *s.direct
 	e.aliased, e.IndexEntry = true, &document.IndexEntry{
 		ID: skill.ID, Name: skill.Name, Version: skill.Version, Description: skill.Description,
 		CapabilityType: skill.CapabilityType, Access: skill.Access,

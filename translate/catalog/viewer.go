@@ -135,7 +135,7 @@ func (v viewer) named(ctx context.Context, o *operatorName, name string) (*Liste
 		return nil, nil
 	}
 	if o.id == "" {
-		return o.listed, nil
+		return o.section.direct, nil
 	}
 	t, err := v.catalog.load(ctx, o.section)
 	switch e := t.withID(o.id); {
