@@ -13,7 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/fronts"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // announce logs that the bridge is ready, or only listens until its database is open, and where it is. It says so on the terminal, too, since the log may go
@@ -47,7 +47,7 @@ func (h *Handler) announce(ctx context.Context, app *caddyhttp.App) {
 	}
 	if state != "ready" {
 		for !h.DB().Status().Open {
-			if !ledger.Sleep(ctx, time.Second) {
+			if !run.Sleep(ctx, time.Second) {
 				return
 			}
 		}

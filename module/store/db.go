@@ -22,6 +22,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
 	"github.com/skill-bridge/caddy-skill-bridge/module/store/verdict"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 const (
@@ -145,7 +146,7 @@ func (d *DB) run() {
 
 // wait waits for some time. It reports false if the database is closed before.
 func (d *DB) wait(pause time.Duration) bool {
-	return ledger.Sleep(d.ctx, pause)
+	return run.Sleep(d.ctx, pause)
 }
 
 // open makes one attempt to open the database.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/webhook"
 )
 
@@ -243,7 +244,7 @@ func (d *Deliverer) write(change func(ctx context.Context) error) {
 		if err == nil {
 			return
 		}
-		if !ledger.Sleep(d.closing, writePause) {
+		if !run.Sleep(d.closing, writePause) {
 			return
 		}
 	}

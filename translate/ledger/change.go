@@ -328,7 +328,7 @@ func (l *instance) writing() {
 			return
 		case <-l.pending.wake:
 		}
-		for Sleep(l.closed, writeEvery) && !l.writePending(l.closed) {
+		for run.Sleep(l.closed, writeEvery) && !l.writePending(l.closed) {
 			continue
 		}
 	}

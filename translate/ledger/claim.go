@@ -117,22 +117,10 @@ func Insist(ctx context.Context, send func(ctx context.Context) error) (perhaps 
 		case unavailable.Full, waited >= restartTimeout:
 			return false, err
 		}
-		if tried+waited+pause >= claimTimeout || !Sleep(ctx, pause) {
+		if tried+waited+pause >= claimTimeout || !run.Sleep(ctx, pause) {
 			return perhaps, err
 		}
 		waited += pause
-	}
-}
-
-// Sleep waits. It returns false if the context ends before.
-func Sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

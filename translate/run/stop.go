@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"errors"
+	"time"
 )
 
 // StopKey is the key of a context value with the method Stopping() bool, which reports whether
@@ -24,4 +25,19 @@ func CauseOf(ctx context.Context) error {
 		return ErrStopping
 	}
 	return context.Cause(ctx)
+}
+
+// Sleep waits for d or until the context ends. It reports whether it waited for d.
+func Sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
 }

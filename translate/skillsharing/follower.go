@@ -304,10 +304,10 @@ func (f *follower) wait(w *watcher) bool {
 	d := f.schedule.left()
 	limit := w.limit(f.mustAsk)
 	if limit.IsZero() {
-		return sleep(w.ctx, d)
+		return run.Sleep(w.ctx, d)
 	}
 	left := time.Until(limit)
-	return sleep(w.ctx, min(d, left)) && d <= left
+	return run.Sleep(w.ctx, min(d, left)) && d <= left
 }
 
 // hold waits for the turn of a request in the polling budget, and returns false if the
@@ -325,7 +325,7 @@ func (f *follower) hold(w *watcher) bool {
 		return true
 	}
 	if !w.until.IsZero() { // no request is possible any more, but the caller waits until then
-		sleep(w.ctx, time.Until(w.until))
+		run.Sleep(w.ctx, time.Until(w.until))
 	}
 	return false
 }

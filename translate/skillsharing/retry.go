@@ -1,7 +1,6 @@
 package skillsharing
 
 import (
-	"context"
 	"errors"
 	"math/rand/v2"
 	"net/http"
@@ -75,21 +74,6 @@ func mayRepeat(s *discovery.Skill, f *failedAttempt) bool {
 	}
 	return f.dropped && f.Kind == run.Unreachable && (f.HTTPStatus/100 != 4 || f.HTTPStatus == http.StatusRequestTimeout) || // else it was refused
 		f.Kind == run.DeadlineExceeded && (f.HTTPStatus == http.StatusRequestTimeout || f.HTTPStatus == http.StatusGatewayTimeout)
-}
-
-// sleep waits for d or until the context ends. It reports whether it waited for d.
-func sleep(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
 }
 
 // RetryBudget bounds how many calls to a source repeat their invocation at a time. Without it, an overloaded source would get even more requests. It is

@@ -100,7 +100,7 @@ func (c *Client) Submit(ctx context.Context, s *discovery.Skill, inv *Invocation
 		delay, ok := retryDelay(s, failed, attempt)
 		deadline, bounded := ctx.Deadline()
 		tooLate := bounded && time.Until(deadline) <= delay
-		if !ok || !failed.neverWritten() && !call.mayRepeat() || tooLate || !sleep(ctx, delay) {
+		if !ok || !failed.neverWritten() && !call.mayRepeat() || tooLate || !run.Sleep(ctx, delay) {
 			return fail(failed.Failure)
 		}
 	}

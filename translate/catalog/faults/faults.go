@@ -71,7 +71,7 @@ func (f *Faults) Note(id string, failure *run.Failure) {
 func shortened(failure *run.Failure) *run.Failure {
 	short := *failure
 	short.SkillID, short.ExecutionID = strings.Clone(short.SkillID), ""
-	short.Cause, short.Message, short.URL = nil, clip(short.Message, maxFaultText), clip(short.URL, maxFaultText)
+	short.Cause, short.Message, short.URL = nil, safetext.Clip(short.Message, maxFaultText), safetext.Clip(short.URL, maxFaultText)
 	if textSize(&short)-len(short.Message)-len(short.URL) > maxFaultDetails {
 		short.Demand, short.Violations, short.Reach, short.Provider = nil, nil, nil, nil
 	}
@@ -90,14 +90,6 @@ func textSize(failure *run.Failure) int {
 		return v
 	})
 	return size
-}
-
-// clip returns a copy of a text, cut after most bytes.
-func clip(text string, most int) string {
-	if len(text) <= most {
-		return strings.Clone(text)
-	}
-	return safetext.Clip(text, most)
 }
 
 func (f *Faults) add(added *fault) {

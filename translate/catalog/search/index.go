@@ -62,7 +62,7 @@ func (p posting) field() field  { return field(p & (1<<fieldBits - 1)) }
 type Index struct {
 	skills   int
 	words    []string
-	ends     []uint32  // of the postings of each word
+	ends     []uint32  // of the postings of each word, after a 0
 	postings []posting // by word, by skill
 
 	exact []names // by skill
@@ -128,10 +128,7 @@ func (ix *Index) lookUp(word string) []posting {
 
 // postingsOf returns the skills that have the word with an index.
 func (ix *Index) postingsOf(at int) []posting {
-	if at == 0 {
-		return ix.postings[:ix.ends[0]]
-	}
-	return ix.postings[ix.ends[at-1]:ix.ends[at]]
+	return ix.postings[ix.ends[at]:ix.ends[at+1]]
 }
 
 // builder collects the words of skills.
@@ -168,12 +165,12 @@ func (b *builder) add(f field, text string) {
 func (b *builder) index(skills int) *Index {
 	ix := &Index{skills: skills, words: slices.Sorted(maps.Keys(b.found))}
 	all := make([][]posting, len(ix.words))
-	ix.ends = make([]uint32, len(ix.words))
+	ix.ends = make([]uint32, 1, 1+len(ix.words))
 	end := 0
 	for i, word := range ix.words {
 		all[i] = b.found[word]
 		end += len(all[i])
-		ix.ends[i] = uint32(end) //nolint:gosec // at most maxWords
+		ix.ends = append(ix.ends, uint32(end)) //nolint:gosec // at most maxWords
 	}
 	ix.postings = slices.Concat(all...)
 	return ix

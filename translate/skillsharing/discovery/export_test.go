@@ -8,12 +8,12 @@ import (
 )
 
 // Misses counts what fails at hosts that are not the source's own.
-type Misses struct{ misses }
+type Misses struct{ *misses }
 
 // NewMisses returns misses of which so many a minute are accepted, and so many at once of
 // URLs that have not failed.
 func NewMisses(perMinute, untried int) *Misses {
-	return &Misses{misses{perMinute: perMinute, untried: untried}}
+	return &Misses{newMisses(perMinute, untried)}
 }
 
 // Begin counts a request, unless the pause is not 0. End must be called with the outcome of the request.

@@ -122,5 +122,5 @@ func readFrom(r *Reader, text []byte, source string, way []string) (*Skill, erro
 		}
 		urls = append(urls, u)
 	}
-	return newSkill(r.constant().limits, text, urls[0], urls[1:]...)
+	return newSkill(&r.constant().limits, text, urls[0], urls[1:]...)
 }

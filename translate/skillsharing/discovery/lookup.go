@@ -29,7 +29,7 @@ func (r *Reader) document(ctx context.Context, of wanted, parse func(*cache.Resp
 	if kind == descriptorDocument {
 		atOnce, shares = r.Limits.Reads, sharesOf(u, id)
 	}
-	m := &r.constant().misses
+	m := r.constant().misses
 	l := &lookup{Reader: r, phase: kind.phase(), first: u, id: id} // used only if the cache makes a request for this call
 	for i, owner := range shares {
 		part := &l.memory[i]

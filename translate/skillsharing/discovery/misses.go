@@ -8,7 +8,6 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/share"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
 // misses limits the failed requests for documents at hosts other than the source's own.
@@ -59,9 +58,9 @@ const (
 	maxPause      = 5 * time.Minute
 )
 
-// untriedReads returns how many requests for URLs that have not failed may fail at once. Since requests
-// in progress count as failed, all concurrent reads and their redirects must be possible.
-func untriedReads(l *document.Limits) int { return (maxRedirects + 1) * max(l.FailedReads, l.Reads) }
+func newMisses(perMinute, untried int) *misses {
+	return &misses{perMinute: perMinute, untried: untried, tallies: map[place]*tally{}, failed: map[uint64]failedURL{}}
+}
 
 // request is a request to a host other than the source's own.
 type request struct {
@@ -169,9 +168,6 @@ func (m *misses) mark(url uint64, now time.Time) {
 		d.until = now.Add(min(time.Second<<min(d.times-2, 20), maxPause))
 	}
 	share.MakeRoom(m.failed, maxFailedURLs)
-	if m.failed == nil {
-		m.failed = map[uint64]failedURL{}
-	}
 	m.failed[url] = d
 }
 
@@ -199,9 +195,6 @@ func (m *misses) tally(of place, now time.Time) *tally {
 			return nil
 		}
 		delete(m.tallies, least)
-	}
-	if m.tallies == nil {
-		m.tallies = map[place]*tally{}
 	}
 	made := new(tally)
 	m.tallies[of] = made

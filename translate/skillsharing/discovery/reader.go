@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -34,7 +35,8 @@ type Reader struct {
 	// Guard decides about changed descriptors; nil: the newest one is used.
 	Guard Guard
 
-	constants atomic.Pointer[constant]
+	once sync.Once // makes the constants
+	made constant
 }
 
 // Indexes returns the lists of the source's skills: its index (section 4.3.2) or, of a registry, the answer for each type (section 4.2). A fresh one that
@@ -329,34 +331,32 @@ type constant struct {
 	number     uint64 // of the reader; readers with the same partition share documents
 	lists      []address
 	partitions [documentKinds]string
-	limits     *document.Limits // of descriptors; one copy for all
+	limits     document.Limits // of descriptors
 	reading    reading
 	parsing    map[run.Phase]chan struct{} // slots for large documents
-	misses     misses
+	misses     *misses
 }
 
 // readers is the number of the newest reader.
 var readers atomic.Uint64
 
 func (r *Reader) constant() *constant {
-	if known := r.constants.Load(); known != nil {
-		return known
-	}
-	made := &constant{number: readers.Add(1), lists: listsOf(r), misses: misses{perMinute: r.Limits.FailedReads, untried: untriedReads(&r.Limits)}}
-	made.parsing = map[run.Phase]chan struct{}{run.PhaseDiscovery: make(chan struct{}, maxParsed), run.PhaseDescriptor: make(chan struct{}, maxParsed)}
-	for kind, name := range documentKindNames {
-		if r.Site {
-			name = "site " + name
+	r.once.Do(func() {
+		made := &r.made
+		made.number, made.lists = readers.Add(1), listsOf(r)
+		l := &r.Limits // since requests in progress count as failed, all concurrent reads and their redirects must be possible
+		made.misses = newMisses(l.FailedReads, (maxRedirects+1)*max(l.FailedReads, l.Reads))
+		made.parsing = map[run.Phase]chan struct{}{run.PhaseDiscovery: make(chan struct{}, maxParsed), run.PhaseDescriptor: make(chan struct{}, maxParsed)}
+		for kind, name := range documentKindNames {
+			if r.Site {
+				name = "site " + name
+			}
+			made.partitions[kind] = name + " " + r.Partition
 		}
-		made.partitions[kind] = name + " " + r.Partition
-	}
-	limits := r.Limits
-	limits.Owner = made.partitions[descriptorDocument]
-	made.limits = &limits
-	if !r.constants.CompareAndSwap(nil, made) {
-		return r.constants.Load() // a concurrent call has stored its own
-	}
-	return made
+		made.limits = r.Limits
+		made.limits.Owner = made.partitions[descriptorDocument]
+	})
+	return &r.made
 }
 
 func (r *Reader) partition(kind documentKind) string { return r.constant().partitions[kind] }

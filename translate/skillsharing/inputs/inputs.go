@@ -1,7 +1,6 @@
 package inputs
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -123,9 +122,6 @@ func (in *Inputs) Unknown(arguments []jsonrpc.Member, most int) (names []string)
 			break
 		}
 		if _, named := in.find(m.Name); named == notGiven {
-			if names == nil {
-				names = make([]string, 0, min(len(arguments), most))
-			}
 			names = append(names, safetext.Clip(string(jsonrpc.Unquote(m.Name)), maxUnknownName))
 		}
 	}
@@ -179,14 +175,7 @@ func eachArgument(arguments jsontext.Value, each func(name, value jsontext.Value
 
 // find returns the input with a name, which is a JSON string: one of its own or, if there is none, in [InputSchema].
 func (in *Inputs) find(raw jsontext.Value) (int, naming) {
-	name := raw[1 : len(raw)-1]
-	if bytes.IndexByte(name, '\\') >= 0 {
-		unquoted, err := jsontext.AppendUnquote(nil, raw)
-		if err != nil {
-			return 0, notGiven
-		}
-		name = unquoted
-	}
+	name := jsonrpc.Unquote(raw)
 	if i, ok := in.byName[string(name)]; ok {
 		return i, byOwnName
 	}

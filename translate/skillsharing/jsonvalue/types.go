@@ -3,6 +3,7 @@ package jsonvalue
 import (
 	"cmp"
 	"math/big"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -32,10 +33,8 @@ var TypeNames = []string{"null", "boolean", "integer", "number", "string", "arra
 
 // TypesNamed returns the set of the type with a name; empty: JSON Schema has no such type.
 func TypesNamed(name string) TypeSet {
-	for i, n := range TypeNames {
-		if n == name {
-			return 1 << i
-		}
+	if i := slices.Index(TypeNames, name); i >= 0 {
+		return 1 << i
 	}
 	return 0
 }
