@@ -30,10 +30,10 @@ var namesWithoutNoun = []string{"util", "utils", "common", "helper", "helpers", 
 // what they had on 30 November 2026, and at most 2 %. The whole product may have less than their sum. Raising one is a line in the commit that says what users
 // get for it. The goal is 55,000 for the product, of it 4,800 for what keeps, follows, delivers and stores runs.
 var ceilings = map[string]int{
-	"translate/skillsharing":   12003,
+	"translate/skillsharing":   11962,
 	"translate/a2a":            5943,
 	"translate/mcp":            3655,
-	"translate/catalog":        3228,
+	"translate/catalog":        3202,
 	"module/command":           3163,
 	"module/store":             2660,
 	"module/cli":               2062,
@@ -83,7 +83,7 @@ var ceilings = map[string]int{
 
 // Ceilings of the product, and of the areas that keep, follow, deliver and store runs.
 const (
-	maxProduct = 70381
+	maxProduct = 70330
 	maxKeeping = 6070
 )
 
