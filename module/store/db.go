@@ -145,9 +145,7 @@ func (d *DB) run() {
 }
 
 // wait waits for some time. It reports false if the database is closed before.
-func (d *DB) wait(pause time.Duration) bool {
-	return run.Sleep(d.ctx, pause)
-}
+func (d *DB) wait(pause time.Duration) bool { return run.Sleep(d.ctx, pause) }
 
 // open makes one attempt to open the database.
 func (d *DB) open() error {
