@@ -78,7 +78,7 @@ func TestOutputs(t *testing.T) {
 		{"application/json", []int{1}, `{"data":[1]}`, `{"data":{"result":[1]},"kind":"data"}`},
 		{"application/json", object{"a": "b"}, `{"data":{"a":"b"}}`, `{"data":{"a":"b"},"kind":"data"}`},
 		{"text/plain", "a\nb", `{"text":"a\nb"}`, `{"kind":"text","text":"a\nb"}`},
-		{"text/markdown", "# a", `{"mediaType":"text/markdown","text":"# a"}`, `{"kind":"text","text":"# a"}`},
+		{"text/markdown", "# a", `{"mediaType":"text/markdown","text":"# a"}`, `{"kind":"text","metadata":{"mediaType":"text/markdown"},"text":"# a"}`},
 		{"image/png", "AAAA", `{"mediaType":"image/png","raw":"AAAA"}`, `{"file":{"bytes":"AAAA","mimeType":"image/png"},"kind":"file"}`},
 		{"image/png", object{"filename": "x.png", "url": "https://example.com/x"}, `{"filename":"x.png","mediaType":"image/png","url":"https://example.com/x"}`, `{"file":{"mimeType":"image/png","name":"x.png","uri":"https://example.com/x"},"kind":"file"}`},
 		{"image/png", object{"base64": "AAAA", "media_type": "image/gif"}, `{"mediaType":"image/gif","raw":"AAAA"}`, ""},

@@ -367,6 +367,12 @@ func (w *writer) partOfKind(p *task.Part) {
 	default:
 		w.Text(name, "text")
 		w.Text("text", p.Text)
+		if p.Filename+p.MediaType != "" && p.Metadata == nil { // only files of these versions have members for them
+			w.OpenMember("metadata")
+			w.Optional("filename", p.Filename)
+			w.Optional("mediaType", p.MediaType)
+			w.Close()
+		}
 	}
 	w.Raw("metadata", p.Metadata)
 	w.Close()

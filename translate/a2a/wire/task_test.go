@@ -41,6 +41,7 @@ func completed() *task.Task {
 			dataPart(`{"n":12345678901234567890.10}`), dataPart(`[1]`),
 			{Part: front.Part{Kind: front.PartBytes, Text: "AAAA", Filename: "f.png", MediaType: "image/png"}},
 			{Part: front.Part{Kind: front.PartURL, Text: "https://u"}},
+			{Part: front.Part{Kind: front.PartText, Text: "a,b", Filename: "x.csv", MediaType: "text/csv"}},
 		}},
 	}
 }
@@ -72,16 +73,18 @@ func TestAppendTask(t *testing.T) {
 			`"metadata":{"skillId":"weather"},"extensions":["https://x"],"referenceTaskIds":["R"]},` +
 			`{"messageId":"m2","contextId":"C","taskId":"T","role":"ROLE_AGENT","parts":[{"text":"working"}]}],`
 		artifacts10 = `"artifacts":[{"artifactId":"output","name":"output","parts":[{"data":{"n":12345678901234567890.10}},{"data":[1]},` +
-			`{"raw":"AAAA","filename":"f.png","mediaType":"image/png"},{"url":"https://u"}]}],`
+			`{"raw":"AAAA","filename":"f.png","mediaType":"image/png"},{"url":"https://u"},{"text":"a,b","filename":"x.csv","mediaType":"text/csv"}]}],`
 		task10    = `{"id":"T","contextId":"C","status":{"state":"TASK_STATE_COMPLETED","timestamp":"2025-10-28T10:30:00.007Z"},`
 		history03 = `"history":[{"kind":"message","messageId":"m1","contextId":"C","taskId":"T","role":"user","parts":[{"kind":"text","text":"a\"b","metadata":{"k":1.0}}],` +
 			`"metadata":{"skillId":"weather"},"extensions":["https://x"],"referenceTaskIds":["R"]},` +
 			`{"kind":"message","messageId":"m2","contextId":"C","taskId":"T","role":"agent","parts":[{"kind":"text","text":"working"}]}],`
 		artifacts03 = `"artifacts":[{"artifactId":"output","name":"output","parts":[{"kind":"data","data":{"n":12345678901234567890.10}},{"kind":"data","data":{"result":[1]}},` +
-			`{"kind":"file","file":{"bytes":"AAAA","name":"f.png","mimeType":"image/png"}},{"kind":"file","file":{"uri":"https://u"}}]}],`
+			`{"kind":"file","file":{"bytes":"AAAA","name":"f.png","mimeType":"image/png"}},{"kind":"file","file":{"uri":"https://u"}},` +
+			`{"kind":"text","text":"a,b","metadata":{"filename":"x.csv","mediaType":"text/csv"}}]}],`
 		task03      = `{"id":"T","contextId":"C","status":{"state":"completed","timestamp":"2025-10-28T10:30:00.007Z"},`
 		artifacts01 = `"artifacts":[{"name":"output","parts":[{"type":"data","data":{"n":12345678901234567890.10}},{"type":"data","data":{"result":[1]}},` +
-			`{"type":"file","file":{"bytes":"AAAA","name":"f.png","mimeType":"image/png"}},{"type":"file","file":{"uri":"https://u"}}],"index":0,"lastChunk":true}],`
+			`{"type":"file","file":{"bytes":"AAAA","name":"f.png","mimeType":"image/png"}},{"type":"file","file":{"uri":"https://u"}},` +
+			`{"type":"text","text":"a,b","metadata":{"filename":"x.csv","mediaType":"text/csv"}}],"index":0,"lastChunk":true}],`
 		task01    = `{"id":"T","sessionId":"C","status":{"state":"completed","timestamp":"2025-10-28T10:30:00.007Z"},`
 		history01 = `"history":[{"role":"agent","parts":[{"type":"text","text":"working"}]}],`
 	)
