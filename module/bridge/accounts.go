@@ -45,6 +45,7 @@ func (h *Handler) connectAccounts(ctx caddy.Context, sources []catalog.Source, k
 		if user, ok := sources[i].Credentials.(*credentials.OAuth2User); ok {
 			own := h.accounts.Connection
 			own.Namespace = sources[i].Namespace
+			own.Warn = observe.NewWarnings(func() *zap.Logger { return h.logger.With(zap.String("source", own.Namespace)) }, maxWarnings).Warn
 			own.Refreshed = func(f *run.Failure) { o.GrantRefreshed(own.Namespace, f) }
 			user.Connect(own)
 			h.accounts.Sources = append(h.accounts.Sources, sources[i])
@@ -55,6 +56,9 @@ func (h *Handler) connectAccounts(ctx caddy.Context, sources []catalog.Source, k
 	// Not before: the sources of a configuration that fails to start replace no others.
 	return lifetime.OnRunning(ctx, func() { sweep(ctx, accounts, logger) })
 }
+
+// maxWarnings bounds the different warnings about the grants of a source within a minute.
+const maxWarnings = 16
 
 // Intervals between looks for grants that have to end, and after one that has failed.
 const (

@@ -31,15 +31,20 @@ or {"error": {"message"}}.` + adminHelp,
   caddy skill-bridge grants --principal alice --revoke`,
 		Args: arguments(0, 0),
 	}, nil, func(cmd *cobra.Command, screen *cli.Screen, api *adminClient, _ []string) (int, error) {
-		switch {
-		case revoke && principal == "":
+		if revoke && principal == "" {
 			return 0, errors.New("--revoke needs --principal: it ends the accounts of one user")
-		case !revoke:
-			return get(cmd.Context(), screen, api, "/skill_bridge/grants?principal="+url.QueryEscape(principal), showGrants)
+		}
+		method, path, body := http.MethodPost, "/skill_bridge/revoke", any(admin.RevokeRequest{Principal: principal})
+		if !revoke {
+			method, path, body = http.MethodGet, "/skill_bridge/grants?principal="+url.QueryEscape(principal), nil
 		}
 		var answer admin.Grants
-		if err := api.ask(cmd.Context(), http.MethodPost, "/skill_bridge/revoke", admin.RevokeRequest{Principal: principal}, &answer); err != nil {
+		if err := api.ask(cmd.Context(), method, path, body, &answer); err != nil {
 			return 0, err
+		}
+		if !revoke {
+			screen.Show(answer, func() { showGrants(screen, &answer) })
+			return map[bool]int{true: cli.ProtocolError}[len(answer.Unread) > 0], nil // the answer lacks something
 		}
 		screen.Show(answer, func() {
 			for _, g := range answer.Grants {

@@ -74,10 +74,7 @@ exit status is 5.` + adminHelp,
 			return cli.OK, nil
 		}
 		screen.Show(answer, func() { showRuns(screen, &runs) })
-		if len(runs.Unread) > 0 {
-			return cli.ProtocolError, nil
-		}
-		return cli.OK, nil
+		return map[bool]int{true: cli.ProtocolError}[len(runs.Unread) > 0], nil // the answer lacks something
 	})
 	flags := cmd.Flags()
 	flags.String("state", "", "Only runs in this state: "+strings.Join(known["state"], ", "))

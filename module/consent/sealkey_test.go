@@ -113,6 +113,29 @@ func TestS311SealKeyReplaced(t *testing.T) {
 	k.end()
 }
 
+// R261: users whose accounts can't be decrypted fill no log: there is one line about all of them.
+func TestR261UnreadableAccountsAreLoggedOnce(t *testing.T) {
+	s := newLogin(t)
+	p := hostile.NewProvider(t, s.skills(scopes)...)
+	config := siteWith(filepath.Join(t.TempDir(), "skills.db"), "KEYS", ports(s), source(p, "acme", s))
+	k := startKeyed(t, s, p, config, "OLD")
+	users := []string{"ada", "bea", "cid", "dan"}
+	for _, user := range users {
+		k.browser(t, user).connect()
+	}
+	k.end()
+	k = startKeyed(t, s, p, config, "NEW")
+	for _, user := range users {
+		if got := k.With(testbed.Header("X-User", user)).Execute("acme.book", nil).Outcome(); got != "AUTH_REQUIRED" {
+			t.Errorf("%s: %s", user, got)
+		}
+	}
+	if lines := k.Log.Lines("can't be decrypted"); len(lines) != 1 || !strings.Contains(lines[0], `"source":"acme"`) {
+		t.Errorf("%d lines: %q", len(lines), lines)
+	}
+	k.end()
+}
+
 // S312: instances get a new seal_key one after the other. If each has both keys, no user notices it; one that lacks the newer asks its users to connect
 // again, ends nothing, and what they grant there is good everywhere.
 func TestS312SealKeyRolled(t *testing.T) {

@@ -57,6 +57,8 @@ type Connection struct {
 	Ended func(owner, namespace, reason string)
 	// Logger is that of the bridge.
 	Logger *zap.Logger
+	// Warn logs a warning about the grants of the source, equal ones at most once a minute.
+	Warn func(message string, err error, about ...zap.Field)
 	// Refreshed reports a request for new tokens of a grant, and its failure; nil: there is none.
 	Refreshed func(*run.Failure)
 }

@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials/tokens"
 	"github.com/skill-bridge/caddy-skill-bridge/module/store"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -45,7 +43,7 @@ func (s *grants) read(ctx context.Context, owner string, age time.Duration) (*he
 	case err != nil:
 		g = &held{failure: s.rotation("", "").Unavailable(err)}
 	case g.row == nil && g.thing.Version != 0:
-		s.Logger.Warn("a user's grant in the database can't be decrypted, so that it has ended: it was stored with another seal_key, or the bridge has not written it")
+		s.Warn("a user's grant in the database can't be decrypted, so that it has ended: it was stored with another seal_key, or the bridge has not written it", nil)
 	case g.row != nil && time.Until(g.thing.Expires) < revocable:
 		g.row = nil // it was not used for too long
 	}
@@ -95,7 +93,7 @@ func (s *grants) touch(ctx context.Context, g *held) {
 		_, err = s.write(ctx, *newest.thing, newest.row)
 	}
 	if err != nil {
-		s.Logger.Warn("the use of a grant could not be written to the database", zap.Error(err))
+		s.Warn("the use of a grant could not be written to the database", err)
 	}
 }
 
@@ -105,7 +103,7 @@ func (s *grants) end(ctx context.Context, g *held, reason string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tokens.SaveTimeout)
 	defer cancel()
 	if ok, err := s.Things.Put(ctx, new(*g.thing), time.Millisecond); err != nil {
-		s.Logger.Error("a grant that has ended could not be deleted from the database", zap.Error(err))
+		s.Warn("a grant that has ended could not be deleted from the database", err)
 	} else if ok {
 		s.Ended(g.row.Owner, g.row.Namespace, reason)
 	}

@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials/tokens"
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -146,7 +144,7 @@ func (o *OAuth2User) Missing(
 	}
 	if missing != nil && len(scopes) > 0 {
 		if err := o.grants.remember(ctx, scopes); err != nil {
-			o.logger.Warn("the scopes that a provider asks for could not be written to the database, so that users are not asked for them", zap.Error(err))
+			o.grants.Warn("the scopes that a provider asks for could not be written to the database, so that users are not asked for them", err)
 			return nil
 		}
 	}
@@ -179,7 +177,7 @@ func (o *OAuth2User) Asks(ctx context.Context, link []string, auths []*document.
 	c := o.client.get()
 	refused, _, err := o.grants.known(ctx)
 	if err != nil {
-		o.logger.Warn("the scopes that a provider asks for can't be read from the database", zap.Error(err))
+		o.grants.Warn("the scopes that a provider asks for can't be read from the database", err)
 	}
 	named := slices.Concat(c.needs(auths...), refused)
 	asked := slices.DeleteFunc(slices.Clone(link), func(scope string) bool { return !slices.Contains(named, scope) })

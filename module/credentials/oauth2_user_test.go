@@ -63,6 +63,9 @@ func (e *endings) take() string {
 	return text
 }
 
+// quiet logs no warning.
+func quiet(string, error, ...zap.Field) {}
+
 // ofUsers returns credentials of the source acme, and the ends of their grants.
 func ofUsers(t *testing.T, things tokens.Things, change ...func(*credentials.OAuth2User)) (*credentials.OAuth2User, *endings) {
 	t.Helper()
@@ -72,14 +75,14 @@ func ofUsers(t *testing.T, things tokens.Things, change ...func(*credentials.OAu
 		f(&m)
 	}
 	o, ended := provisioned(t, m), new(endings)
-	o.Connect(credentials.Connection{Namespace: "acme", Realm: "bridge", URL: connectURL, Keeping: tokens.Keeping{Things: things, Sealer: sealer}, Ended: ended.add, Refreshed: func(*run.Failure) {}})
+	o.Connect(credentials.Connection{Namespace: "acme", Realm: "bridge", URL: connectURL, Keeping: tokens.Keeping{Things: things, Sealer: sealer}, Ended: ended.add, Warn: quiet, Refreshed: func(*run.Failure) {}})
 	return o, ended
 }
 
 // accountsOf are the grants of a bridge with the source acme.
 func accountsOf(things tokens.Things, ended *endings, transport http.RoundTripper, o *credentials.OAuth2User) *credentials.Accounts {
 	return &credentials.Accounts{
-		Connection: credentials.Connection{Realm: "bridge", URL: connectURL, Keeping: tokens.Keeping{Things: things, Sealer: sealer}, Ended: ended.add, Logger: zap.NewNop()},
+		Connection: credentials.Connection{Realm: "bridge", URL: connectURL, Keeping: tokens.Keeping{Things: things, Sealer: sealer}, Ended: ended.add, Warn: quiet, Logger: zap.NewNop()},
 		Sources:    []catalog.Source{{Namespace: "acme", Credentials: o, Transport: transport}}, Transport: transport,
 	}
 }
@@ -1168,7 +1171,7 @@ func TestS175DatabaseWritten(t *testing.T) {
 		}
 		// The same in another bridge, and in another source, is another grant.
 		for _, c := range []credentials.Connection{{Namespace: "acme", Realm: "other"}, {Namespace: "other", Realm: "bridge"}} {
-			c.URL, c.Things, c.Sealer, c.Ended = connectURL, memory, sealer, func(string, string, string) {}
+			c.URL, c.Things, c.Sealer, c.Ended, c.Warn = connectURL, memory, sealer, func(string, string, string) {}, quiet
 			o.Connect(c)
 			time.Sleep(2 * time.Second)
 			if c.Realm == "other" {
@@ -1526,7 +1529,7 @@ func TestS180SealKeyReplaced(t *testing.T) {
 	token := func(keys ...runtoken.Key) (string, *run.Failure) {
 		o, _ := ofUsers(t, memory, func(o *credentials.OAuth2User) { o.TokenURL = tokenURL })
 		o.Connect(credentials.Connection{
-			Namespace: "acme", Realm: "bridge", URL: connectURL, Keeping: tokens.Keeping{Things: memory, Sealer: runtoken.New(ring(keys), time.Hour, nil)}, Ended: func(string, string, string) {}, Refreshed: func(*run.Failure) {},
+			Namespace: "acme", Realm: "bridge", URL: connectURL, Keeping: tokens.Keeping{Things: memory, Sealer: runtoken.New(ring(keys), time.Hour, nil)}, Warn: quiet, Ended: func(string, string, string) {}, Refreshed: func(*run.Failure) {},
 		})
 		if e.count() == 0 {
 			connect(t, o, own(t, "ann", e))

@@ -271,6 +271,23 @@ func TestS256Documents(t *testing.T) {
 	}
 }
 
+// R262: documents at a host that is not allowed fill no log: there is one line about the host, however often it is tried.
+func TestR262RefusedHostsAreLoggedOnce(t *testing.T) {
+	a := startAPI(t)
+	documents := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(documents.Close)
+	openapi := "openapi " + documents.URL + "/a.yaml {\n\t\tinclude *\n\t}\n\t"
+	site := testbed.Site("skill_publish {\n\t" + openapi + strings.Replace(openapi, "/a.", "/b.", 1) + "allow_http\n\tstore memory\n}")
+	p := start(t, a, site)
+	if err := p.Reload(site + "\n# again"); err != nil {
+		t.Fatal(err)
+	}
+	testbed.Eventually(t, 20*time.Second, func() bool { return p.Log.Has("/a.yaml") && p.Log.Has("/b.yaml") }, "the log names both documents")
+	if lines := p.Log.Lines("the publisher does not connect to"); len(lines) != 1 || !strings.Contains(lines[0], "127.0.0.1") {
+		t.Errorf("%d lines: %q", len(lines), lines)
+	}
+}
+
 // S339: of the cookies of a caller, the API gets those that its security names, and a run is found without the others.
 func TestS339CookiesOfOthers(t *testing.T) {
 	a := startAPI(t)

@@ -64,7 +64,7 @@ func (h *Handler) connect(ctx caddy.Context) error {
 		sources.AddPort(ports, d.Location)
 	}
 	rules := network.NewRules(networks, ports, func(_, host, address string, r *exchange.RefusedError) {
-		h.logger.Warn("the publisher does not connect to the host of a document", zap.String("host", host), zap.String("address", address), zap.String("reason", r.Exact))
+		h.shared.warnings.Warn("the publisher does not connect to "+host, nil, zap.String("address", address), zap.String("reason", r.Exact))
 	})
 	h.transport, err = network.NewTransport(ctx, nil, rules, guards.Current.ConnectionOverhead)
 	return err
