@@ -605,7 +605,7 @@ paths:
 		t.Fatal(api.LeftOut)
 	}
 	for _, skill := range api.Skills {
-		for _, inputs := range []string{`{"action":"delete"}`, `{"filter":{"action":"delete"}}`, `{"filter":{"action[0]":"delete"}}`} {
+		for _, inputs := range []string{`{"action":"delete"}`, `{"filter":{"action":"delete"}}`, `{"filter":{"action[0]":"delete"}}`, `{"filter":{" action":"delete"}}`, `{"filter":{"action\u0000x":"delete"}}`} {
 			if r, failure := skill.Operation.Request(t.Context(), jsontext.Value(inputs), nil); failure == nil {
 				t.Errorf("%s %s: %s", skill.ID, inputs, r.RequestURI)
 			}

@@ -192,9 +192,9 @@ func (o *Operation) flaw(p *Parameter, parts []part) string {
 	}
 	for _, v := range parts {
 		if v.name != "" && p.Explode && (p.In == "query" && p.Style != "deepObject" || p.In == "cookie") { // the name stands beside those of other parameters
-			name, _, _ := strings.Cut(v.name, "[") // of which it is a member in the style deepObject
+			name, _, _ := strings.Cut(asPHP.Replace(strings.TrimLeft(v.name, " ")), "[") // of which it is a member in the style deepObject
 			other := func(q Parameter) bool {
-				return q.In == p.In && (q.Name == v.name || q.Name == name) && q.Name != p.Name
+				return q.In == p.In && q.Name != p.Name && (q.Name == v.name || q.Name == name)
 			}
 			if slices.ContainsFunc(o.Parameters, other) || !Settable(p.In, v.name) || slices.Contains(o.Secrets, place(p.In, v.name)) || slices.Contains(o.Secrets, place(p.In, name)) {
 				return notBeside(v.name)
@@ -210,6 +210,9 @@ func (o *Operation) flaw(p *Parameter, parts []part) string {
 	}
 	return ""
 }
+
+// asPHP gives the name of a field the characters that PHP reads. It ends at a zero byte.
+var asPHP = strings.NewReplacer(".", "_", " ", "_", "\x00", "[")
 
 // notBeside is what is wrong with an object whose members stand beside what other inputs set.
 func notBeside(name string) string {
