@@ -68,7 +68,8 @@ func (v *visit) begin(s *source) {
 		}
 	}
 	old := v.cookie("", "", 0) //nolint:gosec // as above
-	for _, old.Name = range others[:max(0, len(others)-maxFlows+1)] {
+	for _, name := range others[:max(0, len(others)-maxFlows+1)] {
+		old.Name = name
 		http.SetCookie(v.w, old)
 	}
 	http.SetCookie(v.w, own)
@@ -135,10 +136,10 @@ func (v *visit) finish() {
 		v.show(http.StatusOK)
 		return
 	}
-	http.SetCookie(v.w, v.cookie(v.namespace, "", 0))
-	found := v.sources(v.r.Context(), v.principal, v.namespace)
+	found, finished := v.sources(v.r.Context(), v.principal, v.namespace), v.cookie(v.namespace, "", 0)
 	switch {
 	case !flow.Of(v.principal, v.namespace):
+		http.SetCookie(v.w, finished)
 		v.refused(v.r.Context(), v.principal, "another principal has begun what it finishes")
 		v.fail(http.StatusForbidden, "Another user of this bridge has begun this. Nothing was connected.")
 		return
@@ -148,16 +149,17 @@ func (v *visit) finish() {
 	}
 	s := found[0]
 	if v.look(s, nil); s.authentication.Auth == nil && s.oauth.TokenURL == "" { // no descriptor says where the code is sent
-		v.w.Header().Del("Set-Cookie") // so that the user can load the page again
-		v.fail(http.StatusServiceUnavailable, "Nothing was connected. "+s.Problem)
+		v.fail(http.StatusServiceUnavailable, "Nothing was connected. "+s.Problem) // the cookie stays, so that the user can load the page again
 		return
 	}
+	http.SetCookie(v.w, finished)
 	err := s.oauth.CheckIssuer(v.r.Context(), s.authentication, query.Get("iss"), query.Has("iss"))
-	if err == nil && (query.Has("error") || query.Get("code") == "") {
+	switch {
+	case err != nil:
+	case query.Has("error") || query.Get("code") == "":
 		v.fail(http.StatusBadRequest, v.refusal(query.Get("error")))
 		return
-	}
-	if err == nil {
+	default:
 		err = s.oauth.Finish(v.r.Context(), s.authentication, flow, query.Get("code"))
 	}
 	switch {
