@@ -47,7 +47,7 @@ var ceilings = map[string]int{
 	"translate/jsonrpc":        1500,
 	"translate/front":          1524,
 	"module/browse":            1108,
-	"module/consent":           540,
+	"module/consent":           542,
 	"translate/polling":        1154,
 	"translate/agentskills":    869,
 	"module/cmd":               783,
