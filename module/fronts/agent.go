@@ -295,7 +295,8 @@ func (a *Agent) serveCard(ctx context.Context, w http.ResponseWriter, r *http.Re
 	if caller.Ambiguous != "" {
 		caller.Principal = ""
 	}
-	request := card.Request{Base: urlOf(r, a.path), Skill: to.skill, Version: r.Header.Get(a2a.VersionHeader), Caller: caller, Old: to.old}
+	_, version := a2a.SaidVersion(r)
+	request := card.Request{Base: urlOf(r, a.path), Skill: to.skill, Version: version, Caller: caller, Old: to.old}
 	made, err := a.cards.Card(ctx, request) // the caller has no front, so that List and Describe report no call
 	caller.Front, caller.Method = a2a.Name, a2a.MethodCard
 	a.bridge.ReportRun(ctx, translate.Call{Caller: caller}, translate.OperationDescribe, &run.Run{Failure: cardFailure(err)})

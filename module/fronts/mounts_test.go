@@ -70,6 +70,8 @@ func TestMounts(t *testing.T) {
 		{"GET", "/a2a/acme.nope", "", 404, ""},
 		{"GET", "/.well-known/agent-card.json", "", 200, `"acme.other"`},
 		{"GET", "/a2a/.well-known/agent-card.json", "", 200, `"acme.other"`},
+		{"GET", "/a2a/.well-known/agent-card.json", "", 200, `"protocolVersion":"0.3.0"`},
+		{"GET", "/a2a/.well-known/agent-card.json?A2A-Version=1.0", "", 200, `!"protocolVersion":"0.3.0"`},
 		{"GET", "/a2a/acme.echo/.well-known/agent-card.json", "", 200, `!"acme.other"`},
 		{"GET", "/.well-known/agent.json", "", 200, `"acme.other"`},
 		{"POST", "/.well-known/agent-card.json", "{}", 405, ""},

@@ -159,7 +159,7 @@ func (f *Front) ServeRPC(ctx context.Context, req *jsonrpc.Request) (jsontext.Va
 // serve checks a request, and serves its method.
 func (r *request) serve() (jsontext.Value, *jsonrpc.Error) {
 	f := r.front
-	said, text := saidVersion(r.HTTP)
+	said, text := SaidVersion(r.HTTP)
 	r.version = dialectOf(said, r.method, r.Method)
 	served := &f.Options.Versions
 	switch {
@@ -250,8 +250,8 @@ func (s *Versions) names() (names []string) {
 	return names
 }
 
-// saidVersion returns the version that a request states, and its text; 0: the request states none, or one that the front does not support.
-func saidVersion(r *http.Request) (v wire.Version, text string) {
+// SaidVersion returns the version that a request states, and its text; 0: the request states none, or one that the front does not support.
+func SaidVersion(r *http.Request) (v wire.Version, text string) {
 	if r == nil {
 		return 0, ""
 	}
@@ -347,7 +347,7 @@ func Profile(maxBatch int) jsonrpc.Profile {
 
 // errorForm converts an error of package jsonrpc for a client that states a version before 1.0: its data becomes one object.
 func errorForm(r *http.Request, e *jsonrpc.Error) *jsonrpc.Error {
-	said, _ := saidVersion(r)
+	said, _ := SaidVersion(r)
 	return wire.Older(cmp.Or(said, wire.V10), e)
 }
 
@@ -363,7 +363,7 @@ func envelopeData(code int, reason string, limit *jsonrpc.Limit) jsontext.Value 
 // tooLarge returns the error for an answer that exceeds the memory for answers. The client can read fewer tasks at a time.
 func tooLarge(req *jsonrpc.Request, _ *jsonrpc.Error) *jsonrpc.Error {
 	r := &request{Request: req, front: new(Front)}
-	said, _ := saidVersion(req.HTTP)
+	said, _ := SaidVersion(req.HTTP)
 	r.version = dialectOf(said, methods[req.Method], req.Method)
 	limit, most := req.AnswerLimit()
 	return r.failureError(&run.Failure{
