@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/access"
@@ -166,8 +165,7 @@ type SourceStatus struct {
 func (b *Bridge) Sources() []SourceStatus {
 	list := make([]SourceStatus, len(b.sources))
 	for i, s := range b.catalog.Sections() {
-		u := url.URL{Scheme: s.URL.Scheme, Host: s.URL.Host, Path: s.URL.Path, RawPath: s.URL.RawPath}
-		list[i] = SourceStatus{s.Namespace, s.Kind, u.String(), s.Partition, b.sources[i].inProgress()}
+		list[i] = SourceStatus{s.Namespace, s.Kind, exchange.BareURL(s.URL), s.Partition, b.sources[i].inProgress()}
 	}
 	return list
 }

@@ -51,7 +51,6 @@ type execution struct {
 	stop    stoppable
 	listed  *catalog.Listed // once the name is resolved
 	found   *catalog.Found  // once the descriptor is read
-	reached catalog.Found   // that found points to
 	timeout time.Duration   // that applies to the call
 	outcome run.Run
 	figures Statistics

@@ -192,8 +192,7 @@ func (x *execution) read(ctx context.Context, version string) *run.Failure {
 	if failure := x.admitTo(found.Invoker); failure != nil {
 		return failure
 	}
-	x.reached = found
-	x.found = &x.reached
+	x.found = &found
 	return nil
 }
 

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net/url"
 	"regexp"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front/skillfile"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 )
 
 // Bridge knows the skills. [translate.Bridge] implements it.
@@ -127,21 +127,15 @@ func (s *Site) urlOf(requested string) (string, error) {
 	if err != nil {
 		return "", errURL
 	}
-	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
-	port, err := strconv.ParseUint(cmp.Or(u.Port(), "0"), 10, 16)
-	if host == "" || err != nil {
+	host, err := credential.AuthorityOf(u)
+	if err != nil {
 		return "", errURL
 	}
-	if strings.Contains(host, ":") {
-		host = "[" + host + "]"
-	}
-	if u.Host = host; port != 0 && port != defaultPorts[u.Scheme] {
-		u.Host += ":" + strconv.FormatUint(port, 10)
-	}
+	u.Host = strings.TrimSuffix(host.String(), defaultPorts[u.Scheme])
 	return u.String(), nil
 }
 
-var defaultPorts = map[string]uint64{"http": 80, "https": 443}
+var defaultPorts = map[string]string{"http": ":80", "https": ":443"}
 
 // viewOf returns what a caller may see.
 func (s *Site) viewOf(ctx context.Context, caller run.Caller) (*view, error) {
