@@ -32,8 +32,6 @@ func (c *callContext) Value(key any) any {
 		return &c.execution.call
 	case credential.OwnerKey:
 		return c.execution.call.Principal
-	case run.StopKey:
-		return &c.execution.stop
 	case discovery.HoldKey:
 		return &c.execution.hold
 	case exchange.AnswerBudgetKey:

@@ -82,7 +82,7 @@ func (b *Bridge) begin(ctx context.Context, o Operation, call Call) *execution {
 	}
 	x := &execution{bridge: b, call: call, operation: o}
 	x.caller = callContext{b.config.Observer.Begin(ctx, &x.call), x}
-	x.ctx = &x.caller
+	x.ctx, x.stop.cancel = context.WithCancelCause(&x.caller)
 	x.timeout = b.config.MaxTimeout
 	if call.Timeout > 0 {
 		x.timeout = min(max(call.Timeout, minTimeout), b.config.MaxTimeout)
@@ -116,6 +116,7 @@ func (x *execution) end() {
 	if room, ok := x.call.Answer.(exchange.PatientBudget); ok {
 		room.Release()
 	}
+	x.stop.cancel(nil)
 	if x.letGo != nil {
 		x.letGo()
 	}

@@ -23,8 +23,7 @@ import (
 // setDeadline sets the deadline of the call, counted from its arrival.
 func (x *execution) setDeadline(timeout time.Duration) {
 	x.timeout = timeout
-	x.ctx, x.cancel = context.WithDeadline(&x.caller, x.call.deadline(x.timeout))
-	x.stop.waitFor(x.cancel)
+	x.ctx, x.cancel = context.WithDeadline(x.ctx, x.call.deadline(x.timeout))
 }
 
 // submit finds the skill, checks the arguments and invokes it.
@@ -134,10 +133,6 @@ func (x *execution) discover(find func(context.Context) *run.Failure) *run.Failu
 	}
 	ctx, cancel := context.WithDeadline(x.ctx, end)
 	defer cancel()
-	if x.cancel == nil {
-		x.stop.waitFor(cancel)
-		defer x.stop.waitFor(nil)
-	}
 	failure := find(ctx)
 	if failure != nil && failure.Kind == run.DeadlineExceeded && x.ctx.Err() == nil && time.Now().Before(own) {
 		return slowDiscovery(failure, sourceOf(x), x.bridge.config.Cache.NegativeTTL())
@@ -213,8 +208,6 @@ const lookForGrant = time.Second
 func (x *execution) awaitConsent() (failure *run.Failure) {
 	ctx, cancel := context.WithTimeout(x.ctx, x.call.Consent)
 	defer cancel()
-	x.stop.waitFor(cancel)
-	defer x.stop.waitFor(nil)
 	for {
 		granted := (<-chan struct{})(nil)
 		if x.bridge.config.Grants != nil {
@@ -373,7 +366,7 @@ func (x *execution) judge(r *document.Response, failure *run.Failure) run.Run {
 
 // callerLeft reports whether the caller has closed its connection.
 func callerLeft(x *execution) bool {
-	return errors.Is(x.ctx.Err(), context.Canceled) && !x.stop.Stopping()
+	return errors.Is(x.ctx.Err(), context.Canceled) && !errors.Is(context.Cause(x.ctx), run.ErrStopping)
 }
 
 // priorityOf returns the priority of an execution for which an agent has asked for one; empty: it has not. The highest is the operator's; empty: normal.

@@ -20,39 +20,10 @@ type Stop struct {
 type stoppable struct {
 	call   *Call // whose name, principal, arrival and trace do not change
 	bridge *Bridge
+	cancel context.CancelCauseFunc // of the call
 
-	mu      sync.Mutex
-	run     run.Ref // once it is accepted
-	stopped bool
-	cancel  context.CancelFunc // of what the call waits for; nil: it does not wait
-}
-
-// Stopping reports whether the Stop has ended the call.
-func (w *stoppable) Stopping() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.stopped
-}
-
-func (w *stoppable) stop() {
-	w.mu.Lock()
-	w.stopped = true
-	cancel := w.cancel
-	w.mu.Unlock()
-	if cancel != nil {
-		cancel()
-	}
-}
-
-// waitFor says that the call begins to wait, and sets the function that cancels the wait.
-func (w *stoppable) waitFor(cancel context.CancelFunc) {
-	w.mu.Lock()
-	w.cancel = cancel
-	stopped := w.stopped
-	w.mu.Unlock()
-	if stopped && cancel != nil {
-		cancel()
-	}
+	mu  sync.Mutex
+	run run.Ref // once it is accepted
 }
 
 // noteRun notes the accepted run of the call.
@@ -92,7 +63,7 @@ func (s *Stop) Now() {
 	defer s.mu.Unlock()
 	s.stopped = true
 	for w := range s.waiting {
-		w.stop()
+		w.cancel(run.ErrStopping)
 	}
 }
 
@@ -100,7 +71,7 @@ func (s *Stop) add(w *stoppable) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped {
-		w.stop()
+		w.cancel(run.ErrStopping)
 		return
 	}
 	if s.waiting == nil {

@@ -2,6 +2,7 @@ package translate
 
 import (
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -11,11 +12,18 @@ import (
 // TestStop: calls are in progress until they end, and a stop ends each call, also those that begin while it stops the others.
 func TestStop(t *testing.T) {
 	var s Stop
+	stopped := func(w *stoppable) *atomic.Bool {
+		got := new(atomic.Bool)
+		w.cancel = func(cause error) { got.Store(cause == run.ErrStopping) } //nolint:errorlint // the cause itself
+		return got
+	}
 	calls := make([]stoppable, 128)
+	ended := make([]*atomic.Bool, len(calls))
 	start := time.Now()
 	var begun sync.WaitGroup
 	for i := range calls {
 		calls[i].call = &Call{Caller: run.Caller{Arrived: start.Add(time.Duration(i))}}
+		ended[i] = stopped(&calls[i])
 		begun.Go(func() { s.add(&calls[i]) })
 	}
 	begun.Wait()
@@ -30,18 +38,20 @@ func TestStop(t *testing.T) {
 		t.Errorf("%d calls in progress, want %d", total, gone)
 	}
 	late := make([]stoppable, 100)
+	lateEnded := make([]*atomic.Bool, len(late))
 	for i := range late {
+		lateEnded[i] = stopped(&late[i])
 		begun.Go(func() { s.add(&late[i]) })
 	}
 	s.Now()
 	begun.Wait()
 	for i := range calls {
-		if stopped := calls[i].Stopping(); stopped != (i >= gone) {
+		if stopped := ended[i].Load(); stopped != (i >= gone) {
 			t.Errorf("call %d: stopped is %t", i, stopped)
 		}
 	}
 	for i := range late {
-		if !late[i].Stopping() {
+		if !lateEnded[i].Load() {
 			t.Errorf("a call that began late was not stopped")
 		}
 		s.remove(&late[i])

@@ -278,8 +278,8 @@ func TestRetryBudgetHolds(t *testing.T) {
 func TestStopping(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := breaking(t, says(200, runs))
-		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), run.StopKey{}, stopping{}))
-		time.AfterFunc(time.Minute, cancel)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Minute, func() { cancel(run.ErrStopping) })
 		_, e := c.Follow(ctx, skillAt(t, acme), &skillsharing.FollowOptions{ExecutionID: "exec-1"}, new(skillsharing.Stats))
 		wantError(t, e, run.Stopped, run.ExecutedYes)
 		if e.ExecutionID != "exec-1" || !errors.Is(e, run.ErrStopping) {

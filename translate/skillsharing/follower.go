@@ -222,7 +222,7 @@ func (f *follower) answer(w *watcher) (*document.Response, *run.Failure) {
 	case f.failure != nil:
 		return nil, f.copied(f.failure)
 	case w.looking:
-	case w.until.IsZero(), ctx.Err() != nil && (!w.over() || !errors.Is(run.CauseOf(ctx), context.DeadlineExceeded)):
+	case w.until.IsZero(), ctx.Err() != nil && (!w.over() || !errors.Is(context.Cause(ctx), context.DeadlineExceeded)):
 		return nil, p.client.finish(p.skill, exchange.Interrupted(ctx, p.phase, p.executionID, run.ExecutedYes))
 	case f.known == 0 && f.trouble != nil:
 		return nil, f.copied(f.trouble)

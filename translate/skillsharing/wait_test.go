@@ -127,15 +127,11 @@ func TestFollowUntilWithoutBudget(t *testing.T) {
 	})
 }
 
-type stopping struct{}
-
-func (stopping) Stopping() bool { return true }
-
 // Whoever is told that the bridge stops, or goes away himself, is not told that the run goes on.
 func TestFollowUntilInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), run.StopKey{}, stopping{}))
-		time.AfterFunc(sec, cancel)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(sec, func() { cancel(run.ErrStopping) })
 		_, e := newClient(t, acme, script(t, says(200, runs))).Follow(ctx, skillAt(t, acme), &skillsharing.FollowOptions{ExecutionID: runID, Until: time.Now().Add(time.Minute)}, new(skillsharing.Stats))
 		wantError(t, e, run.Stopped, run.ExecutedYes)
 	})

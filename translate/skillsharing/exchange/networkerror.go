@@ -280,7 +280,7 @@ const (
 
 // Interrupted returns the failure of a call whose context has ended.
 func Interrupted(ctx context.Context, phase run.Phase, executionID string, e run.Executed) *run.Failure {
-	end, kind, cause := "The deadline passed", run.DeadlineExceeded, run.CauseOf(ctx)
+	end, kind, cause := "The deadline passed", run.DeadlineExceeded, context.Cause(ctx)
 	switch {
 	case errors.Is(cause, run.ErrStopping):
 		end, kind = "The bridge was stopped", run.Stopped

@@ -329,7 +329,7 @@ func (c *check) end() {
 // noTurn returns the failure of a call whose deadline passed before its arguments were
 // checked; nil: the call has ended for another reason, which the caller of Check reports.
 func noTurn(ctx context.Context) *run.Failure {
-	if !errors.Is(run.CauseOf(ctx), context.DeadlineExceeded) {
+	if !errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		return nil
 	}
 	return run.Busy(run.PhaseInvoke, "The deadline passed before the arguments could be checked: their check takes long, and the bridge was busy with others; try again later, or with smaller arguments.")
