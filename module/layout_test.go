@@ -41,7 +41,7 @@ var ceilings = map[string]int{
 	"translate/skillsprotocol": 1986,
 	"module/credentials":       3062,
 	"translate/ledger":         2315,
-	"translate":                1924,
+	"translate":                1886,
 	"module/bridge":            1957,
 	"module/fronts":            1457,
 	"translate/jsonrpc":        1500,
@@ -49,14 +49,14 @@ var ceilings = map[string]int{
 	"module/browse":            1108,
 	"module/consent":           542,
 	"translate/polling":        1154,
-	"translate/agentskills":    869,
+	"translate/agentskills":    862,
 	"module/cmd":               783,
 	"cache":                    1070,
 	"module/network":           1044,
 	"module/sources":           857,
 	"module/admin":             848,
 	"translate/delivery":       793,
-	"translate/run":            668,
+	"translate/run":            661,
 	"translate/strictjson":     505,
 	"module/keeping":           599,
 	"translate/webhook":        440,
@@ -83,7 +83,7 @@ var ceilings = map[string]int{
 
 // Ceilings of the product, and of the areas that keep, follow, deliver and store runs.
 const (
-	maxProduct = 70330
+	maxProduct = 70298
 	maxKeeping = 6070
 )
 

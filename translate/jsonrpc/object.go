@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"iter"
 	"math"
+	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -87,13 +88,15 @@ func ValueOf(object jsontext.Value, name string) jsontext.Value {
 
 // Repeated returns a name that an object has more than once.
 func Repeated(object Object) (name string, twice bool) {
-	seen := map[string]bool{}
+	names := make([][]byte, 0, 8) // few objects have more members
 	for quoted := range object.All() {
-		name = string(Unquote(quoted))
-		if seen[name] {
-			return name, true
+		names = append(names, Unquote(quoted))
+	}
+	slices.SortFunc(names, bytes.Compare)
+	for i := 1; i < len(names); i++ {
+		if bytes.Equal(names[i-1], names[i]) {
+			return string(names[i]), true
 		}
-		seen[name] = true
 	}
 	return "", false
 }
