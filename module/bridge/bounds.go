@@ -162,7 +162,7 @@ func (b *Bounds) check(c *options.Checker) {
 	c.Check("limits.document_size", b.checkReachable("document_size", l.DocumentSize))
 	c.Check("limits.output_size", b.checkReachable("output_size", l.OutputSize))
 	if least := b.answerSize() + max(leastSchemas, b.answerSize()/(schemaShare-1)); 0 < l.Memory && l.Memory < least {
-		c.Check("limits.memory", fmt.Errorf("memory %d is too small: the minimum is %d, so that the largest answer to a batch has room", l.Memory, least))
+		c.Check("limits.memory", fmt.Errorf("memory %s is too small: the minimum is %s, so that the largest answer to a batch has room", document.Bytes(l.Memory), document.Bytes(least)))
 	}
 }
 
@@ -171,8 +171,8 @@ func (b *Bounds) checkReachable(name string, size int64) error {
 	if size <= b.maxResponseSize() {
 		return nil
 	}
-	return fmt.Errorf("%s %d is more than max_response_size, which is %d%s, so it has no effect",
-		name, size, b.maxResponseSize(), byDefaultText(b.MaxResponseSize == 0))
+	return fmt.Errorf("%s %s is more than max_response_size, which is %s%s, so it has no effect",
+		name, document.Bytes(size), document.Bytes(b.maxResponseSize()), byDefaultText(b.MaxResponseSize == 0))
 }
 
 // CircuitBreaker decides when the bridge stops sending requests to a provider's host.

@@ -129,10 +129,10 @@ func TestDependentLimits(t *testing.T) {
 func TestFaultsOfLimits(t *testing.T) {
 	faults := map[string]string{
 		`{"limits":{"schema_size":2305843009213693952}}`:       "limits.schema_size: schema_size 2305843009213693952 is too large",
-		`{"limits":{"memory":29360127}}`:                       "limits.memory: memory 29360127 is too small: the minimum is 29360128, so that the largest answer to a batch has room",
+		`{"limits":{"memory":29360127}}`:                       "limits.memory: memory 29360127 bytes is too small: the minimum is 28MiB, so that the largest answer to a batch has room",
 		`{"limits":{"runs":10,"runs_per_provider":11}}`:        "limits.runs_per_provider: 11 runs per provider are more than the total of 10",
 		`{"limits":{"runs_per_provider":20001}}`:               "limits.runs_per_provider: 20001 runs per provider are more than the total of 20000",
-		`{"limits":{"output_size":20},"max_response_size":10}`: "limits.output_size: output_size 20 is more than max_response_size",
+		`{"limits":{"output_size":20},"max_response_size":10}`: "limits.output_size: output_size 20 bytes is more than max_response_size",
 		`{"limits":{"run":1}}`:                                 "run",
 		`{"circuit_breaker":{"failures":-1}}`:                  "circuit_breaker.failures: failures -1 is negative",
 		`{"circuit_breaker":{"failures":2147483648}}`:          "circuit_breaker.failures: failures 2147483648 is too large",

@@ -129,18 +129,18 @@ func TestValidate(t *testing.T) {
 			runs 10
 			memory 1MiB
 		}
-`, "memory 1048576 is too small: the minimum is 29360128, so that the largest answer to a batch has room, at Caddyfile:12"},
+`, "memory 1MiB is too small: the minimum is 28MiB, so that the largest answer to a batch has room, at Caddyfile:12"},
 		"documents that are larger than answers": {`
 		limits {
 			document_size 2MiB
 		}
 		max_response_size 1MiB
-`, "document_size 2097152 is more than max_response_size, which is 1048576, so it has no effect, at Caddyfile:11"},
+`, "document_size 2MiB is more than max_response_size, which is 1MiB, so it has no effect, at Caddyfile:11"},
 		"documents that are larger than answers are by default": {`
 		limits {
 			document_size 20MiB
 		}
-`, "document_size 20971520 is more than max_response_size, which is 10485760 by default, so it has no effect, at Caddyfile:11"},
+`, "document_size 20MiB is more than max_response_size, which is 10MiB by default, so it has no effect, at Caddyfile:11"},
 		"ttl over its maximum": {`
 		cache {
 			max_ttl 1h

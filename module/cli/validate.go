@@ -102,9 +102,10 @@ func readFile(name string) ([]byte, error) {
 		defer file.Close()
 	}
 	largest := document.DefaultLimits().DocumentSize
+	accepted := document.Bytes(largest)
 	document, err := io.ReadAll(io.LimitReader(file, largest+1))
 	if err == nil && int64(len(document)) > largest {
-		err = fmt.Errorf("the document is larger than the %d bytes that are accepted", largest)
+		err = fmt.Errorf("the document is larger than the %s that are accepted", accepted)
 	}
 	return document, err
 }

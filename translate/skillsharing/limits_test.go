@@ -657,7 +657,7 @@ func TestGzipBombs(t *testing.T) {
 		var e *run.Failure
 		used := allocated(func() { e = read() })
 		wantError(t, e, run.ProviderFault, executed)
-		if !strings.Contains(e.Message, "1048576 bytes") {
+		if !strings.Contains(e.Message, "larger than the 1MiB that are accepted") {
 			t.Errorf("%s", e.Message)
 		}
 		if used > 6*limit { // buffers that grow, and what they are copied from

@@ -38,7 +38,7 @@ func (l *Limits) ReadDescriptor(doc []byte, prepare func(params []Parameter, sch
 		return nil, Invalid(run.PhaseDescriptor, string(def)+" document", found...)
 	}
 	if most := 2 * l.OfSchemas().BytesOfAll(); len(doc) > most {
-		return invalid([]run.Violation{{Message: fmt.Sprintf("must have at most %d bytes (limits schema_size)", most), Actual: jsonvalue.Marshal(len(doc))}})
+		return invalid([]run.Violation{{Message: fmt.Sprintf("must have at most %s (limits schema_size)", Bytes(int64(most))), Actual: jsonvalue.Marshal(len(doc))}})
 	}
 	descriptorTurns.Take(context.Background(), l.Owner, share.Line{})
 	defer descriptorTurns.End(l.Owner)
@@ -118,4 +118,14 @@ func declaredVersion(doc []byte) string {
 		return ""
 	}
 	return declared.Protocol.Version
+}
+
+// Bytes returns a number of bytes for people, exactly, and with a unit as options take it if it has one.
+func Bytes(n int64) string {
+	if n > 0 && n%(1<<20) == 0 {
+		return fmt.Sprint(n>>20, "MiB")
+	} else if n > 0 && n%(1<<10) == 0 {
+		return fmt.Sprint(n>>10, "KiB")
+	}
+	return fmt.Sprint(n, " bytes")
 }

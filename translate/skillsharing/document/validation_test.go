@@ -290,7 +290,7 @@ func TestValidateText(t *testing.T) {
 		{"number of many digits", insert(`"x":0.` + strings.Repeat("1", 1024)), "/x", "must be a number within the range of a double"},
 		{"nested too deep", insert(`"x":` + strings.Repeat("[", 100) + strings.Repeat("]", 100)), "/x" + strings.Repeat("/0", 99), "must not be nested more than 100 levels deep"},
 		{"too many values", `[` + strings.Repeat("0,", 200_000) + `0]`, "", "must have at most 200000 values in all"},
-		{"too long", `"` + strings.Repeat("x", 512<<10) + `"`, "", "must have at most 524288 bytes (limits schema_size)"},
+		{"too long", `"` + strings.Repeat("x", 512<<10) + `"`, "", "must have at most 512KiB (limits schema_size)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			found := document.Validate("SkillDescriptor", []byte(c.doc))

@@ -69,7 +69,7 @@ func (s *Sender) Judge(a *Answer, about document.Asked) (*document.Response, *ru
 	}
 	if most := s.Limits.OutputSize; r.State == run.Completed && most > 0 && int64(len(r.Output)) > most {
 		e := invalidAnswer(a, phase, safetext.Clip(s.ScrubText(r.ExecutionID), document.MaxExecutionID),
-			fmt.Sprintf("The run has completed, but its output of %d bytes is larger than the %d bytes that are accepted (limits output_size).", len(r.Output), most))
+			fmt.Sprintf("The run has completed, but its output of %d bytes is larger than the %s that are accepted (limits output_size).", len(r.Output), document.Bytes(most)))
 		e.Executed, e.Lost = run.ExecutedYes, true // following the run again would have the same result
 		e.Limit = &run.Limit{Name: "output_size", Max: most}
 		return nil, e

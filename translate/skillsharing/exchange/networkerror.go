@@ -41,7 +41,7 @@ func (s *Sender) Unreachable(err error, phase run.Phase, u *url.URL, executionID
 	case ok && errors.Is(err, errTooLarge):
 		e.Kind = run.ProviderFault
 		limit, option := s.answerSize(phase)
-		e.Message = fmt.Sprintf("The provider's %s is larger than the %d bytes that are accepted (%s).", document.AnswerName(phase), limit.Max, option)
+		e.Message = fmt.Sprintf("The provider's %s is larger than the %s that are accepted (%s).", document.AnswerName(phase), document.Bytes(limit.Max), option)
 		e.Limit = &limit
 		return e
 	case ok && failed.malformed != "":
