@@ -14,7 +14,7 @@ func TestStop(t *testing.T) {
 	var s Stop
 	stopped := func(w *stoppable) *atomic.Bool {
 		got := new(atomic.Bool)
-		w.cancel = func(cause error) { got.Store(cause == run.ErrStopping) } //nolint:errorlint // the cause itself
+		w.cancel = func(cause error) { got.Store(cause == run.ErrStopping) }
 		return got
 	}
 	calls := make([]stoppable, 128)
