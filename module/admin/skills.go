@@ -93,26 +93,27 @@ func (adminAPI) skills(r *http.Request) Inventory {
 		Version: fronts.ModuleVersion(), CaddyVersion: fronts.CaddyVersion(),
 		Skills: []Skill{}, Unavailable: []Unavailable{}, Stale: []Unavailable{}, LeftOut: []LeftOut{}, MissingAliases: []MissingAlias{},
 	}
-	wanted := r.URL.Query().Get("namespace")
+	namespace := r.URL.Query().Get("namespace")
+	isWanted := func(of string) bool { return namespace == "" || namespace == of }
 	for _, b := range observe.Numbered() {
 		skills, unavailable := b.Catalog().Inventory(r.Context())
 		for _, s := range skills {
-			if wanted == "" || wanted == s.Namespace {
+			if isWanted(s.Namespace) {
 				status.Skills = append(status.Skills, newSkill(b.Number, &s))
 			}
 		}
 		for _, u := range unavailable {
-			if wanted == "" || wanted == u.Namespace {
+			if isWanted(u.Namespace) {
 				status.Unavailable = append(status.Unavailable, Unavailable{b.Number, u.Namespace, newFault(u.Failure)})
 			}
 		}
 		for _, u := range catalog.Stale(r.Context(), b.Catalog()) {
-			if wanted == "" || wanted == u.Namespace {
+			if isWanted(u.Namespace) {
 				status.Stale = append(status.Stale, Unavailable{b.Number, u.Namespace, newFault(u.Failure)})
 			}
 		}
 		for _, l := range b.Catalog().LeftOut(r.Context()) {
-			if wanted == "" || wanted == l.Namespace {
+			if isWanted(l.Namespace) {
 				status.add(b.Number, l)
 			}
 		}

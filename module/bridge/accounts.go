@@ -75,19 +75,15 @@ func sweep(ctx context.Context, accounts *credentials.Accounts, logger *zap.Logg
 		case <-time.After(wait):
 		}
 		wait = sweepInterval
-		if err := sweepOnce(ctx, accounts, logger); err != nil && ctx.Err() == nil {
+		var err error
+		if bug := panics.Recovered(func() { err = accounts.Sweep(ctx) }); bug != nil { // it does not end Caddy
+			observe.LogPanic(logger, bug, nil)
+		}
+		if err != nil && ctx.Err() == nil {
 			logger.Debug("looking for grants that have ended failed; it is tried again", zap.Error(err))
 			wait = sweepAgain
 		}
 	}
-}
-
-// sweepOnce looks once. A panic does not end Caddy.
-func sweepOnce(ctx context.Context, accounts *credentials.Accounts, logger *zap.Logger) (err error) {
-	if bug := panics.Recovered(func() { err = accounts.Sweep(ctx) }); bug != nil {
-		observe.LogPanic(logger, bug, nil)
-	}
-	return err
 }
 
 // browsers returns what says who the user of a browser is; empty: there are no pages for users.

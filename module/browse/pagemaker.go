@@ -366,7 +366,7 @@ func (m *pageMaker) reason(f *run.Failure) string {
 }
 
 // plain returns a text as one line with at most limit characters.
-func plain(s string, limit int) string { return strings.TrimSpace(safetext.Line(s, limit)) }
+func plain(s string, limit int) string { return safetext.TrimmedLine(s, limit) }
 
 // link returns a link from a provider, or no link if it is not a valid http or https URL.
 func link(text string) Link {

@@ -54,12 +54,12 @@ func ParseArguments(words []string) (Arguments, error) {
 
 // ReadArguments reads the value of --args: a JSON object, @file, or - for standard
 // input.
-func ReadArguments(text string, stdin io.Reader) (Arguments, error) {
+func ReadArguments(text string) (Arguments, error) {
 	raw := []byte(text)
 	var err error
 	switch file, isFile := strings.CutPrefix(text, "@"); {
 	case text == "-":
-		raw, err = io.ReadAll(stdin)
+		raw, err = io.ReadAll(os.Stdin)
 	case isFile:
 		raw, err = os.ReadFile(file)
 	}

@@ -85,8 +85,8 @@ func (s *Screen) Interrupted() int {
 
 // Ask asks the person at the terminal. It asks nothing if results are JSON, or if the output or the input is no terminal. The end of the input (Ctrl-D) is
 // no answer, and an error.
-func (s *Screen) Ask(in *os.File, question string) (answer string, asked bool, err error) {
-	if s.AsJSON || !s.outTerminal || !term.IsTerminal(int(in.Fd())) {
+func (s *Screen) Ask(question string) (answer string, asked bool, err error) {
+	if s.AsJSON || !s.outTerminal || !term.IsTerminal(int(os.Stdin.Fd())) {
 		return "", false, nil
 	}
 	fmt.Fprint(s.Out, question, " ")
@@ -94,15 +94,15 @@ func (s *Screen) Ask(in *os.File, question string) (answer string, asked bool, e
 		return "", true, err // End says so
 	}
 	if s.in == nil {
-		s.in = bufio.NewReader(in) // of all questions
+		s.in = bufio.NewReader(os.Stdin) // of all questions
 	}
 	line, err := s.in.ReadString('\n')
 	return strings.TrimSpace(line), true, err
 }
 
 // Confirm asks a question as Ask does, and reports whether the answer is yes.
-func (s *Screen) Confirm(in *os.File, question string) (yes, asked bool) {
-	answer, asked, _ := s.Ask(in, question+" [y/N]") // without an answer, it is no
+func (s *Screen) Confirm(question string) (yes, asked bool) {
+	answer, asked, _ := s.Ask(question + " [y/N]") // without an answer, it is no
 	answer = strings.ToLower(answer)
 	return answer == "y" || answer == "yes", asked
 }

@@ -237,7 +237,7 @@ them again. With --json, writes {"purged"}, or {"error": {"message"}}.` + adminH
 }
 
 func approveCommand() *cobra.Command {
-	cmd := adminCommand(&cobra.Command{
+	return adminCommand(&cobra.Command{
 		Use:   "approve [<skill> [<digest>]]",
 		Short: "Shows the changes of skills that the running bridge holds, or approves one",
 		Long: `Without a skill, shows the changes that wait for approval, of sources with "on_change hold": what each skill has asked for (-), and what its provider
@@ -267,16 +267,13 @@ was not approved, the exit status is 5.` + adminHelp,
 		if err := api.ask(cmd.Context(), http.MethodGet, path, nil, &all); err != nil {
 			return 0, err
 		}
-		for _, u := range all.Unreadable {
-			screen.Complain("the changes of %s can't be read: %s", u.Namespace, u.Error)
-		}
+		complainOfUnreadable(screen, &all)
 		if len(args) == 0 {
 			screen.Show(all, func() { showChanges(screen, &all) })
 			return cli.OK, nil
 		}
 		return approve(cmd.Context(), screen, api, all.Changes, args)
 	})
-	return cmd
 }
 
 // approve approves the change of a skill, by its name or id, if the person or the digest after the skill says so.
@@ -293,7 +290,7 @@ func approve(ctx context.Context, screen *cli.Screen, api *adminClient, all []ad
 		screen.Show(c, func() { showChange(screen, c) })
 		yes, asked := false, false
 		if len(args) == 1 {
-			yes, asked = screen.Confirm(os.Stdin, "Approve this change?")
+			yes, asked = screen.Confirm("Approve this change?")
 		} else {
 			screen.Complain("%q is not the digest of the change that waits, or not 12 characters of it", args[1])
 		}
@@ -329,11 +326,16 @@ func showChanges(screen *cli.Screen, all *admin.Changes) {
 	}
 }
 
-// summarizeChanges writes which skills have changes, if any.
-func summarizeChanges(screen *cli.Screen, all *admin.Changes) {
+// complainOfUnreadable says which sources' changes can't be read.
+func complainOfUnreadable(screen *cli.Screen, all *admin.Changes) {
 	for _, u := range all.Unreadable {
 		screen.Complain("the changes of %s can't be read: %s", u.Namespace, u.Error)
 	}
+}
+
+// summarizeChanges writes which skills have changes, if any.
+func summarizeChanges(screen *cli.Screen, all *admin.Changes) {
+	complainOfUnreadable(screen, all)
 	if len(all.Changes) == 0 {
 		return
 	}

@@ -211,7 +211,7 @@ func callArguments(words []string, isWhole bool, whole string) (cli.Arguments, e
 	case len(words) > 0:
 		return cli.Arguments{}, errors.New("--args and key=value exclude each other")
 	}
-	return cli.ReadArguments(whole, os.Stdin)
+	return cli.ReadArguments(whole)
 }
 
 func followCommand() *cobra.Command {

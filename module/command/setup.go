@@ -66,7 +66,7 @@ Exit status: 0 the Caddyfile is written and all checks passed, 1 a check failed,
 				continue
 			}
 			for {
-				answer, asked, err := screen.Ask(os.Stdin, q.question)
+				answer, asked, err := screen.Ask(q.question)
 				if !asked {
 					return 0, fmt.Errorf("--%s is required, since there is no terminal to ask for it", q.flag)
 				} else if err != nil { // the end of the input

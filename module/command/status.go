@@ -19,7 +19,7 @@ import (
 )
 
 func statusCommand() *cobra.Command {
-	cmd := adminCommand(&cobra.Command{
+	return adminCommand(&cobra.Command{
 		Use:   "status",
 		Short: "Shows the providers, skills and calls in progress of the running bridge",
 		Long: `Shows the version of the running bridge, each provider with its health and circuit breakers, how many of its skills the bridge has read, which of them
@@ -34,11 +34,10 @@ admin API returns: {"version", "caddy_version", "providers", "skills", "unavaila
 	}, nil, func(cmd *cobra.Command, screen *cli.Screen, api *adminClient, _ []string) (int, error) {
 		return get(cmd.Context(), screen, api, "/skill_bridge/status", func(s *cli.Screen, all *admin.Status) { (&bridgeStatus{all}).show(s) })
 	})
-	return cmd
 }
 
 func readyCommand() *cobra.Command {
-	cmd := adminCommand(&cobra.Command{
+	return adminCommand(&cobra.Command{
 		Use:   "ready",
 		Short: "Says whether the running bridge is ready for calls, for health checks",
 		Long: `Asks the admin API whether the bridge is ready for calls, as the health check of a container does. It also is, and "degraded", if it has lost its database or
@@ -50,7 +49,6 @@ if none of its sources can be used. With --json, writes {"status", "problems"}, 
 			fmt.Fprintln(s.Out, strings.Join(append([]string{answer.Status}, answer.Problems...), "\n"))
 		})
 	})
-	return cmd
 }
 
 // bridgeStatus is the status of bridges, with the tables that show it.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -182,7 +181,7 @@ const trialTimeout = 5 * time.Minute
 func (r *providerFlags) try(cmd *cobra.Command, screen *cli.Screen, origin, skill, args string, timeout time.Duration) (int, error) {
 	inputs := jsontext.Value("{}")
 	if args != "" {
-		given, err := cli.ReadArguments(args, os.Stdin)
+		given, err := cli.ReadArguments(args)
 		if err != nil {
 			return 0, err
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/panics"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 )
 
@@ -39,12 +40,9 @@ type Handler struct {
 	refused func(ctx context.Context, principal, reason string)
 }
 
-// Handler returns the handler of the pages of a bridge, or nil if c is nil. The sealer is only for its flows, and the realm is that of the bridge's
+// Handler returns the handler of the pages of a bridge. The sealer is only for its flows, and the realm is that of the bridge's
 // principals. c must be checked.
 func (c *Config) Handler(bridge *translate.Bridge, sealer *runtoken.Sealer, realm string, refused func(ctx context.Context, principal, reason string)) (*Handler, error) {
-	if c == nil {
-		return nil, nil //nolint:nilnil // see above
-	}
 	u, _ := url.Parse(c.Base()) // checked before
 	origin, err := credential.AuthorityOf(u)
 	return &Handler{bridge: bridge, sealer: sealer, realm: realm, path: c.At(), url: u, origin: origin, refused: refused}, err
@@ -115,7 +113,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, principal, ambig
 	w.Header().Set("Referrer-Policy", "same-origin") // with no-referrer, browsers send forms with Origin: null
 	// The path is decoded, as Serves has it.
 	namespace, last, below := strings.Cut(strings.Trim(strings.TrimPrefix(r.URL.Path, h.path), "/"), "/")
-	v := &visit{Handler: h, w: w, r: r, principal: principal, namespace: namespace, page: page{Principal: line(principal, maxShownName), User: tokens.Digest(principal)}}
+	v := &visit{Handler: h, w: w, r: r, principal: principal, namespace: namespace, page: page{Principal: safetext.TrimmedLine(principal, maxShownName), User: tokens.Digest(principal)}}
 	isCallback, posted, allowed := below && last == callback, r.Method == http.MethodPost, "GET, HEAD"
 	switch {
 	case isCallback:
@@ -164,7 +162,7 @@ func (v *visit) list() {
 }
 
 func (v *visit) unknown() {
-	v.fail(http.StatusNotFound, "There is no provider “"+line(v.namespace, maxShownName)+"” here at which you can connect an account.")
+	v.fail(http.StatusNotFound, "There is no provider “"+safetext.TrimmedLine(v.namespace, maxShownName)+"” here at which you can connect an account.")
 }
 
 // maxForm is the size of the largest form that is read, in bytes.

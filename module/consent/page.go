@@ -95,11 +95,11 @@ func (v *visit) look(s *source, link []string) {
 				continue
 			}
 			if len(auths) == 0 {
-				s.authentication.Auth, s.Provider = &d.Auth, line(d.Provider.Name, maxShownName)
+				s.authentication.Auth, s.Provider = &d.Auth, safetext.TrimmedLine(d.Provider.Name, maxShownName)
 			}
 			auths = append(auths, &d.Auth)
 			for name, text := range d.Auth.OAuth2.Scopes {
-				texts[name] = cmp.Or(texts[name], line(text, maxShownText))
+				texts[name] = cmp.Or(texts[name], safetext.TrimmedLine(text, maxShownText))
 			}
 		}
 		if s.Grant, err = s.oauth.Grant(ctx, v.principal, auths...); err != nil {
@@ -127,12 +127,12 @@ func (v *visit) look(s *source, link []string) {
 	case len(s.Asked) > maxCookie:
 		s.Problem = v.trouble(s.Namespace, errScopes)
 	default:
-		s.Host, s.form = line(to.Host, maxShownName), browse.SourceOf(to)
+		s.Host, s.form = safetext.TrimmedLine(to.Host, maxShownName), browse.SourceOf(to)
 	}
 	for _, name := range names {
 		granted := s.Grant != nil && slices.Contains(s.Grant.Scopes, name)
 		s.Wanting = s.Wanting || !granted
-		s.Scopes = append(s.Scopes, scope{line(name, maxShownName), texts[name], granted})
+		s.Scopes = append(s.Scopes, scope{safetext.TrimmedLine(name, maxShownName), texts[name], granted})
 	}
 }
 
@@ -149,7 +149,7 @@ func (v *visit) fail(status int, problem string) {
 // which it sends the browser on, and show the page in no frame.
 func (v *visit) show(status int) {
 	p, forms := &v.page, []string{"'self'"}
-	p.Name, p.Home, p.Nonce, p.Style = line(cmp.Or(v.Name, v.url.Host), maxShownName), v.link(""), rand.Text(), template.CSS(browse.Style+ownStyle) //nolint:gosec // the module's own texts
+	p.Name, p.Home, p.Nonce, p.Style = safetext.TrimmedLine(cmp.Or(v.Name, v.url.Host), maxShownName), v.link(""), rand.Text(), template.CSS(browse.Style+ownStyle) //nolint:gosec // the module's own texts
 	for _, s := range p.Sources {
 		if s.Problem == "" {
 			forms = append(forms, s.form)
@@ -164,7 +164,7 @@ func (v *visit) trouble(namespace string, err error) string {
 	switch {
 	case !ok:
 		v.Failed(v.r.Context(), namespace, err.Error())
-		return "It failed: " + line(err.Error(), maxShownText) + "."
+		return "It failed: " + safetext.TrimmedLine(err.Error(), maxShownText) + "."
 	case f.Kind == run.Internal:
 		v.Failed(v.r.Context(), namespace, fmt.Sprintf("the database of the bridge can't be used: %v", f.Cause))
 		return "This bridge can’t use its database at the moment. Try again later; if that does not help, tell its operator."
@@ -174,8 +174,5 @@ func (v *visit) trouble(namespace string, err error) string {
 	if f.Retry != nil {
 		text += " Try again later."
 	}
-	return line(text, maxShownText)
+	return safetext.TrimmedLine(text, maxShownText)
 }
-
-// line returns a text of others as one line.
-func line(text string, limit int) string { return strings.TrimSpace(safetext.Line(text, limit)) }

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/card"
 )
 
@@ -124,7 +123,7 @@ func (a *A2A) check(c *options.Checker) {
 		c.Check("a2a.url", card.CheckURL(a.URL))
 	}
 	for i, v := range a.Versions {
-		if a2a.ParseVersion(v) == 0 || !slices.Contains([]string{"1.0", "0.3", "0.1"}, v) {
+		if !slices.Contains([]string{"1.0", "0.3", "0.1"}, v) {
 			c.Check(options.Element("a2a.versions", i), fmt.Errorf("version %q is none of 1.0, 0.3 and 0.1", v))
 		}
 	}

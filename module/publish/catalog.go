@@ -23,7 +23,7 @@ type catalog struct {
 	ordered   []*publish.Skill          // by id
 	partial   bool                      // a document was not read yet
 
-	last [2][5]atomic.Pointer[encoded] // that were asked for, without and with private skills, by kind
+	last [2][1 + len(document.CapabilityTypes)]atomic.Pointer[encoded] // that were asked for, without and with private skills, by kind
 }
 
 // encoded is an index that was encoded: that of a large API takes milliseconds.
@@ -35,7 +35,7 @@ type encoded struct {
 
 // index returns the index of the skills of a kind (empty: of all), which are served below base, and whether it has private ones.
 func (c *catalog) index(base string, kind document.CapabilityType, withPrivate bool) (text []byte, private bool) {
-	slot := &c.last[map[bool]int{true: 1}[withPrivate]][1+slices.Index(document.CapabilityTypes, kind)]
+	slot := &c.last[map[bool]int{true: 1}[withPrivate]][1+slices.Index(document.CapabilityTypes[:], kind)]
 	if last := slot.Load(); last != nil && last.base == base {
 		return last.text, last.private
 	}
@@ -54,7 +54,7 @@ func (c *catalog) index(base string, kind document.CapabilityType, withPrivate b
 // serveIndex answers a request for the index, or for the skills of a registry.
 func (q *request) serveIndex(c *catalog) {
 	kind := document.CapabilityType(q.URL.Query().Get("type"))
-	if kind != "" && !slices.Contains(document.CapabilityTypes, kind) {
+	if kind != "" && !slices.Contains(document.CapabilityTypes[:], kind) {
 		q.fail(http.StatusBadRequest, document.ValidationError, "type has to be one of api, knowledge, plugin and task", nil)
 		return
 	}

@@ -74,7 +74,7 @@ func checkScheme(u *url.URL, allowHTTP bool) error {
 func checkCapabilityTypes(c *options.Checker, path string, types []document.CapabilityType) {
 	for i, t := range types {
 		at := options.Element(path, i)
-		if !slices.Contains(document.CapabilityTypes, t) {
+		if !slices.Contains(document.CapabilityTypes[:], t) {
 			c.Check(at, fmt.Errorf("capability type %q is none of plugin, api, knowledge and task", t))
 		}
 		if slices.Contains(types[:i], t) {

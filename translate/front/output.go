@@ -163,7 +163,7 @@ func isLink(s string) bool {
 // cleanFilename returns the last element of a path, as one line; empty: there is none.
 func cleanFilename(s string) string {
 	s = s[strings.LastIndexAny(s, `/\`)+1:]
-	s = strings.TrimSpace(safetext.Line(s, maxFilename))
+	s = safetext.TrimmedLine(s, maxFilename)
 	if strings.Trim(s, ".") == "" {
 		return ""
 	}

@@ -284,7 +284,7 @@ func errorCode(f *run.Failure) string {
 
 // messageOf returns the text of a failure, cleaned and bounded, with a full stop.
 func messageOf(f *run.Failure) string {
-	text := cmp.Or(strings.TrimSpace(safetext.Line(f.Text(), maxMessage)), "The call failed.")
+	text := cmp.Or(safetext.TrimmedLine(f.Text(), maxMessage), "The call failed.")
 	if last, _ := utf8.DecodeLastRuneInString(text); !strings.ContainsRune(".!?…", last) && !strings.HasSuffix(text, ".)") {
 		text += "."
 	}
@@ -292,4 +292,23 @@ func messageOf(f *run.Failure) string {
 		text += " Read the resource " + wire.ResourceURI(f.Argument.Value) + "."
 	}
 	return text
+}
+
+// refusal returns the error for a failure in a method whose results have no isError. token is that of the run; empty: there is none.
+func refusal(r *request, f *run.Failure, token string) *jsonrpc.Error {
+	if fault := unauthenticated(r, f); fault != nil {
+		return fault
+	}
+	return failureError(f, token)
+}
+
+// failureError returns the error for a failure that has nothing to do with the caller. token is that of the run; empty: there is none.
+func failureError(f *run.Failure, token string) *jsonrpc.Error {
+	text, next := messageOf(f), f.Next()
+	if token != "" && next == run.NextFollowRun {
+		text += wire.Advice(f, next, token)
+	}
+	data := front.Object(func(w *front.Writer) { facts(w, f, next, token) })
+	jsonrpc.Flatten(data)
+	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: text, Data: data}
 }

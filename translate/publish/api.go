@@ -261,7 +261,7 @@ const (
 )
 
 // line returns a value as one line for people; empty: it is no text, or has none.
-func line(v any) string { return strings.TrimSpace(safetext.Line(text(v), maxName)) }
+func line(v any) string { return safetext.TrimmedLine(text(v), maxName) }
 
 // lines returns a value as a text for people; empty: it is no text, or has none.
 func lines(v any) string {

@@ -47,6 +47,9 @@ func Line(s string, limit int) string {
 	return string(b)
 }
 
+// TrimmedLine is [Line] without white space at its ends.
+func TrimmedLine(s string, limit int) string { return strings.TrimSpace(Line(s, limit)) }
+
 // isSafe reports whether Line would not change a text.
 func isSafe(s string, limit int) bool {
 	count := 0

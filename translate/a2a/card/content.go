@@ -264,9 +264,9 @@ type skill struct {
 // skillOf returns the values of a card about a listed skill. Texts of the provider are cleaned, and bounded so that they take
 // about most bytes.
 func skillOf(e *catalog.Entry, most int) skill {
-	s := skill{name: e.Name, version: line(e.Version, maxVersion), connects: e.Connects}
-	s.title = cmp.Or(line(e.Title, min(maxTitle, most/4)), line(e.Name, maxTitle), "skill")
-	s.description = cmp.Or(line(e.Description, min(maxDescription, most/2)), s.title)
+	s := skill{name: e.Name, version: safetext.TrimmedLine(e.Version, maxVersion), connects: e.Connects}
+	s.title = cmp.Or(safetext.TrimmedLine(e.Title, min(maxTitle, most/4)), safetext.TrimmedLine(e.Name, maxTitle), "skill")
+	s.description = cmp.Or(safetext.TrimmedLine(e.Description, min(maxDescription, most/2)), s.title)
 	tags := []string{string(e.CapabilityType), e.Namespace}
 	if d := e.Descriptor; d != nil {
 		tags = append(tags, d.Tags...)
@@ -276,16 +276,13 @@ func skillOf(e *catalog.Entry, most int) skill {
 		}
 	}
 	for _, tag := range tags[:min(len(tags), 2*maxTags)] {
-		tag = line(tag, maxTag)
+		tag = safetext.TrimmedLine(tag, maxTag)
 		if tag != "" && len(s.tags) < maxTags && !slices.Contains(s.tags, tag) {
 			s.tags = append(s.tags, tag)
 		}
 	}
 	return s
 }
-
-// line returns a text of a provider as one line of at most limit characters.
-func line(text string, limit int) string { return strings.TrimSpace(safetext.Line(text, limit)) }
 
 // inputModes returns the media types of messages to a skill: [commonModes], and those of the files that its inputs accept.
 func inputModes(params []document.Parameter) []string {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -201,7 +200,7 @@ const maxText = 1000
 
 // Text returns the text of a failure, cleaned and bounded.
 func Text(f *run.Failure) string {
-	return cmp.Or(strings.TrimSpace(safetext.Line(f.TextBefore("the task then continues by itself: do not send it again"), maxText)), "The call failed.")
+	return cmp.Or(safetext.TrimmedLine(f.TextBefore("the task then continues by itself: do not send it again"), maxText), "The call failed.")
 }
 
 // failed returns the text and the data of the status message for a failure.

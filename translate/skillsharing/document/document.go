@@ -149,7 +149,7 @@ const (
 )
 
 // CapabilityTypes are all of them.
-var CapabilityTypes = []CapabilityType{API, Knowledge, Plugin, Task}
+var CapabilityTypes = [...]CapabilityType{API, Knowledge, Plugin, Task}
 
 // AccessPolicy says who may see and use a skill (section 3.4.2).
 type AccessPolicy string

@@ -111,7 +111,7 @@ func readFrontMatter(text []byte) (f frontMatter) {
 			}
 		}
 		f.name = cmp.Or(f.name, of.Name)
-		f.description = cmp.Or(f.description, strings.TrimSpace(safetext.Line(of.Description, maxDescription)))
+		f.description = cmp.Or(f.description, safetext.TrimmedLine(of.Description, maxDescription))
 	}
 	return f
 }
