@@ -9,7 +9,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
+	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
 	"github.com/skill-bridge/caddy-skill-bridge/module/store"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/panics"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 )
 
@@ -61,12 +63,12 @@ func (t *Timings) Use() {
 		return
 	}
 	if !t.loading.Swap(true) {
-		go t.load()
+		go t.guarded(t.load)
 		return
 	}
 	due := time.Now().Unix()-t.savedAt.Load() >= int64(saveInterval/time.Second)
 	if due && t.Completions() != t.saved.Load() && !t.saving.Swap(true) {
-		go t.save()
+		go t.guarded(t.save)
 	}
 }
 
@@ -76,6 +78,13 @@ func (t *Timings) Destruct() error {
 		t.save()
 	}
 	return nil
+}
+
+// guarded calls a function, and logs its panic.
+func (t *Timings) guarded(f func()) {
+	if bug := panics.Recovered(f); bug != nil {
+		observe.LogPanic(t.db.Logger(), bug, nil)
+	}
 }
 
 func (t *Timings) load() {

@@ -3,6 +3,7 @@ package keeping
 import (
 	"bytes"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -117,5 +118,25 @@ func TestTimingsAreShared(t *testing.T) {
 	}
 	if n := timingsPool.References(db); n != 0 {
 		t.Errorf("%d references are left", n)
+	}
+}
+
+// A panic in the background does not end the process.
+func TestTimingsPanic(t *testing.T) {
+	db := newDB(t)
+	b, logs := storedTimes(db)
+	b.Learner(learned).Done(polling.Completion{Execution: 2 * time.Second, Ended: 3 * time.Second, Polls: 2})
+	if _ = b.Destruct(); logs.Len() != 0 {
+		t.Fatal(logs.All())
+	}
+	b.Store = nil // a bug
+	for b.Use(); logs.Len() == 0; {
+		if err := t.Context().Err(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if text := logs.All()[0].Message; !strings.Contains(text, "panic in a call") {
+		t.Error(text)
 	}
 }

@@ -99,6 +99,25 @@ func (n *notices) failed() {
 	n.list, n.sent = everything, time.Time{}
 }
 
+// send sends the next notice.
+func (n *notices) send(ctx context.Context) error {
+	err := n.db.session(leasing).query(ctx, func(*sql.Rows) error { return nil }, "SELECT pg_notify($1, $2)", channel, n.take())
+	if err != nil {
+		n.failed()
+	}
+	return err
+}
+
+// sendLast sends what was announced since the last notice.
+func (n *notices) sendLast(ctx context.Context) {
+	n.mu.Lock()
+	left := n.list
+	n.mu.Unlock()
+	if left != "" {
+		_ = n.send(ctx) // statements log errors
+	}
+}
+
 // heard takes a notice. again says that own ones have not come back before.
 func (n *notices) heard(text string) (again bool) {
 	sender, list, _ := strings.Cut(text, " ")
@@ -153,13 +172,13 @@ func (n *notices) listens(open bool) {
 func (n *notices) work() {
 	switch n.db.settings.Kind {
 	case Postgres:
-		var wg sync.WaitGroup
-		wg.Go(n.listen)
-		wg.Go(n.save)
-		n.announce()
-		wg.Wait()
+		var loops sync.WaitGroup
+		for _, loop := range []func(){n.listen, n.save, n.announce} {
+			loops.Go(func() { n.db.steadily(loop) })
+		}
+		loops.Wait()
 	case SQLite:
-		n.look()
+		n.db.steadily(n.look)
 	case Memory: // no other process can change it
 	}
 }
@@ -188,7 +207,7 @@ func (n *notices) save() {
 
 // announce sends notices.
 func (n *notices) announce() {
-	s, sent := n.db.session(leasing), time.Time{}
+	sent := time.Time{}
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
@@ -201,8 +220,7 @@ func (n *notices) announce() {
 				continue
 			}
 		}
-		if err := s.query(n.db.ctx, func(*sql.Rows) error { return nil }, "SELECT pg_notify($1, $2)", channel, n.take()); err != nil {
-			n.failed()
+		if n.send(n.db.ctx) != nil {
 			n.db.wait(lookEvery)
 			ledger.Wake(n.wake)
 			continue

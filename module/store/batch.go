@@ -77,8 +77,8 @@ func (b *batches) next() (batch []*change) {
 	return batch
 }
 
-// errPanicked is the error of changes whose transaction was ended by a panic of one of them.
-var errPanicked = errors.New("a change to the database panicked")
+// errPanicked is the error of what a panic has ended: the opening of the database, or the transaction of several changes.
+var errPanicked = errors.New("a use of the database panicked")
 
 // write makes the changes. It reports whether there were any.
 func (b *batches) write(batch []*change) bool {

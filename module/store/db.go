@@ -22,6 +22,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
 	"github.com/skill-bridge/caddy-skill-bridge/module/store/verdict"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/panics"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
@@ -118,7 +119,8 @@ func (d *DB) run() {
 	defer close(d.ended)
 	pause := &backoff.ExponentialBackOff{InitialInterval: firstPause, RandomizationFactor: 0.2, Multiplier: 2, MaxInterval: longestPause}
 	for first := true; ; first = false {
-		err := d.open()
+		var err error
+		d.guarded(func() { err = errPanicked; err = d.open() })
 		if d.ctx.Err() != nil {
 			return
 		}
@@ -140,7 +142,23 @@ func (d *DB) run() {
 	defer runs.Wait()
 	runs.Go(d.runs.work)
 	for d.wait(sweepInterval) {
-		_ = d.sweep(d.ctx) // the next one deletes it; statements log errors
+		d.guarded(func() { _ = d.sweep(d.ctx) }) // the next one deletes it; statements log errors
+	}
+}
+
+// guarded calls a function, and logs its panic, which it reports.
+func (d *DB) guarded(f func()) (panicked bool) {
+	bug := panics.Recovered(f)
+	if bug != nil {
+		d.log.Load().Error("panic in the use of the database; this is a bug in the bridge, please report it", zap.Error(bug))
+	}
+	return bug != nil
+}
+
+// steadily calls a function that returns when the database is closed, and again after a panic.
+func (d *DB) steadily(loop func()) {
+	for d.guarded(loop) && d.wait(firstPause) {
+		continue
 	}
 }
 
@@ -253,7 +271,7 @@ func (d *DB) Ask() Status {
 	if d.asking.TryLock() {
 		go func() {
 			defer d.asking.Unlock()
-			_, _ = d.Things().Get(d.ctx, "check", "") // the status has the error
+			d.guarded(func() { _, _ = d.Things().Get(d.ctx, "check", "") }) // the status has the error
 			d.wait(askInterval)
 		}()
 	}
@@ -330,8 +348,9 @@ func (d *DB) Close() {
 	<-d.ended
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
 	defer cancel()
+	d.runs.leave(ctx)       // first: many marks may take all of the time
 	_ = d.Marks().Save(ctx) // statements log errors
-	d.runs.leave(ctx)
+	d.runs.sendLast(ctx)
 	d.closing.Store(true)
 	d.using.Lock()
 	defer d.using.Unlock()

@@ -157,7 +157,7 @@ func (s Deliveries) Extend(ctx context.Context, d *delivery.Delivery, claim time
 func (s Deliveries) Settle(ctx context.Context, d *delivery.Delivery, after time.Duration) (due bool, err error) {
 	next, args := "{now} + $8", append(version(d), d.Cursor, d.Tries)
 	if after == delivery.Idle {
-		next = "CASE WHEN " + news("$6") + " THEN {now} END"
+		next = "CASE WHEN " + news("$6") + " THEN {now} END, since = {now}"
 	} else {
 		args = append(args, after.Milliseconds())
 	}

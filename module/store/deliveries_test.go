@@ -217,3 +217,47 @@ func TestR249EventsOfEvictedTasks(t *testing.T) {
 		evict(1)
 	})
 }
+
+// After the clock of the database was set back, what waits is due as before, and the claims of instances that are gone end as before.
+func TestDeliveriesAfterTheClockWasSetBack(t *testing.T) {
+	databases(t, func(t *testing.T, settings Settings) { //nolint:thelper // it is the test
+		db := open(t, settings)
+		all := db.Deliveries()
+		of := ledger.Entry{Owner: ledger.Owner{Realm: "main", Principal: "r281"}, ID: uuid.NewString(), Front: "rpc", State: ledger.Failed}
+		if _, err := db.Runs().Claim(t.Context(), &of, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"claimed", "due", "idle", "later"} {
+			if err := all.Add(t.Context(), &delivery.Delivery{Run: of.Identity(), Receiver: name, Front: "rpc", Host: "host", EndOnly: true}, delivery.Bounds{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		taken, err := all.Take(t.Context(), []ledger.Identity{of.Identity()}, delivery.ClaimTime)
+		if err != nil || len(taken) != 4 {
+			t.Fatal(taken, err)
+		}
+		for _, d := range taken {
+			after := map[string]time.Duration{"due": time.Second, "idle": delivery.Idle, "later": 5 * time.Hour}[d.Receiver]
+			if d.Cursor = 1; after != 0 {
+				if _, err := all.Settle(t.Context(), d, after); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		exec(t, db, "UPDATE deliveries SET since = since - $1 WHERE receiver = $2", (4 * time.Hour).Milliseconds(), []byte("later")) // it waits for long already
+		exec(t, db, "UPDATE deliveries SET since = since + $1, next = next + $1", time.Hour.Milliseconds())
+		if _, err := db.Runs().Expire(t.Context(), 100); err != nil {
+			t.Fatal(err)
+		}
+		left, err := all.Of(t.Context(), of.Identity())
+		if err != nil || len(left) != 4 {
+			t.Fatal(left, err)
+		}
+		for _, d := range left {
+			most := map[string]time.Duration{"claimed": delivery.ClaimTime, "due": 0, "idle": 0, "later": 6 * time.Hour}[d.Receiver]
+			if wait := time.Until(d.Next); wait > most+time.Second || d.Receiver == "later" && wait < 5*time.Hour || time.Until(d.Since) > time.Second && !d.Next.IsZero() {
+				t.Errorf("%s: due after %v, waits since %v", d.Receiver, wait, d.Since)
+			}
+		}
+	})
+}

@@ -212,6 +212,11 @@ func (r *Runs) adoption(instance string, realms []string, most int) (text string
 // shortened shortens leases that last too long, since the clock was set back: instances that live renew theirs in time, and the runs of others can be adopted.
 const shortened = "UPDATE instances SET lease = {now} + $1 WHERE lease > {now} + $1"
 
+// hastened makes deliveries due whose events wait since a time that has not come yet, since the clock was set back, and shortens claims that last too long. Those
+// of instances that live are settled or extended in time.
+const hastened = "UPDATE deliveries SET next = CASE WHEN claimed THEN {now} + $1 ELSE {now} END, since = CASE WHEN since > {now} THEN {now} ELSE since END " +
+	"WHERE next > {now} AND (since > {now} OR claimed AND next > {now} + $1)"
+
 // forgotten deletes the rows of instances that are long gone and that no open run names.
 const forgotten = "DELETE FROM instances WHERE lease <= {now} - $1 AND " +
 	"NOT EXISTS (SELECT 1 FROM runs WHERE runs.follower = instances.id AND runs.state < {ended})"

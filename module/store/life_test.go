@@ -13,6 +13,8 @@ import (
 
 	"go.uber.org/zap"
 	driver "modernc.org/sqlite"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/postgrestest"
 )
 
 func TestHold(t *testing.T) {
@@ -195,4 +197,58 @@ func TestClosedLease(t *testing.T) {
 			t.Error("the lease goes on after the end of the instance")
 		}
 	})
+}
+
+// panicking is a dialect that panics when the database is opened for the first time, and, since it is no *sqlite, when its file is looked at.
+type panicking struct {
+	*sqlite
+	opened bool
+}
+
+func (p *panicking) open(ctx context.Context) (*connections, error) {
+	if !p.opened {
+		p.opened = true
+		panic("a bug")
+	}
+	return p.sqlite.open(ctx)
+}
+
+// A panic in the background does not end the process: the database is opened, and its file looked at, again.
+func TestPanicsInTheBackground(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		settings := Settings{Kind: SQLite, File: filepath.Join(t.TempDir(), "s.db")}
+		db := New(settings)
+		db.dialect = &panicking{sqlite: &sqlite{settings: settings}}
+		log, logs := observed()
+		db.Start(log)
+		defer db.Close()
+		time.Sleep(2*firstPause + 3*lookEvery)
+		if err := db.Check(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if n := logs.FilterMessageSnippet("panic").Len(); n < 3 {
+			t.Errorf("%d panics are logged: %v", n, logs.All())
+		}
+	})
+}
+
+// The lease of an instance that stops ends also if marks can't be stored in time.
+func TestLeaseBeforeMarks(t *testing.T) {
+	settings := Settings{Kind: Postgres, DSN: postgrestest.Start(t)}
+	r, other := another(t, settings), another(t, settings)
+	if err := other.db.transaction(t.Context(), func(ctx context.Context, s session) error {
+		_, err := s.exec(ctx, "LOCK TABLE things")
+		adding, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+		defer cancel()
+		if full, failed := r.db.Marks().Add(adding, "ada", "1", time.Hour); full != 0 || failed == nil {
+			t.Error(full, failed)
+		}
+		r.db.Close()
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if n := scalar[int](t, other.db, reading, "SELECT count(*) FROM instances WHERE id = $1 AND lease > {now}", r.Instance()); n != 0 {
+		t.Error("the lease goes on after the end of the instance")
+	}
 }

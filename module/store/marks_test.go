@@ -118,16 +118,25 @@ func TestR251MarkIsStoredLater(t *testing.T) {
 		stored := func() int {
 			return scalar[int](t, other, reading, "SELECT count(*) FROM things WHERE kind = $1", markKind)
 		}
+		if !other.Marks().Until(t.Context(), "ada", "1").IsZero() {
+			t.Fatal("there is a mark")
+		}
 		add("1")
 		for deadline := time.Now().Add(30 * time.Second); stored() == 0; time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatal("it is not stored")
 			}
 		}
+		awaitMark(t, other.Marks(), "ada", "1")
 		add("2")
 		db.Close()
 		if n := stored(); n != 2 {
 			t.Errorf("%d marks are stored", n)
+		}
+		for deadline := time.Now().Add(5 * time.Second); other.Marks().Until(t.Context(), "ada", "2").IsZero(); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("the other instance does not know the last mark")
+			}
 		}
 	})
 }

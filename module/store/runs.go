@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/delivery"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 )
 
@@ -191,12 +192,17 @@ func (r *Runs) Overdue(ctx context.Context, most int) ([]*ledger.Entry, error) {
 	return r.entries(ctx, reading, overdue, most)
 }
 
-// Expire implements [ledger.Store]. What belongs to an entry is deleted with it. The last one of a sweep looks at the instances, too.
+// Expire implements [ledger.Store]. What belongs to an entry is deleted with it. The last one of a sweep looks at the instances and at deliveries, too.
 func (r *Runs) Expire(ctx context.Context, most int) (int, error) {
 	n, err := r.db.session(writing).exec(ctx, "DELETE FROM runs WHERE "+r.rows(expired, entryKey), most)
 	if s := r.db.session(leasing); err == nil && int(n) < most {
-		if _, err = s.exec(ctx, shortened, ledger.Lease.Milliseconds()); err == nil {
-			_, err = s.exec(ctx, forgotten, forgetAfter.Milliseconds())
+		for _, statement := range []struct {
+			text string
+			of   time.Duration
+		}{{shortened, ledger.Lease}, {hastened, delivery.ClaimTime}, {forgotten, forgetAfter}} {
+			if _, failed := s.exec(ctx, statement.text, statement.of.Milliseconds()); err == nil {
+				err = failed
+			}
 		}
 	}
 	return int(n), err

@@ -110,7 +110,7 @@ func (t *turn) extended() bool {
 	if began.Sub(t.claimed) <= fresh {
 		return true
 	}
-	ok, err := t.store.Extend(t.ctx, t.row, claimTime)
+	ok, err := t.store.Extend(t.ctx, t.row, ClaimTime)
 	t.claimed = began
 	return ok && err == nil // after an error, the claim ends by itself
 }
@@ -144,7 +144,7 @@ func (t *turn) judge(event *Event, a *Attempt) step {
 
 // left returns how long it is to a time of the store's clock, which has said when the claim ends.
 func (t *turn) left(at time.Time) time.Duration {
-	return at.Sub(t.row.Next) + claimTime - time.Since(t.claimed)
+	return at.Sub(t.row.Next) + ClaimTime - time.Since(t.claimed)
 }
 
 // goOn goes on after an event.

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// claimTime is how long a claim lasts: longer than a request and the statement after it.
-	claimTime = 30 * time.Second
+	// ClaimTime is how long a claim lasts: longer than a request and the statement after it.
+	ClaimTime = 30 * time.Second
 	// maxTaken bounds the runs whose deliveries one statement takes, maxClaimed the due deliveries that one claims, and maxUnheard those of which one looks
 	// for news that were not heard.
 	maxTaken   = 256
@@ -269,7 +269,7 @@ func (d *Deliverer) take() error {
 			return nil
 		}
 		began := time.Now()
-		rows, err := d.store.Take(d.closing, ids, claimTime)
+		rows, err := d.store.Take(d.closing, ids, ClaimTime)
 		if err == nil {
 			d.queue(rows, began)
 		}
@@ -315,7 +315,7 @@ func (d *Deliverer) claim() time.Time {
 	var rows []*Delivery
 	var err error
 	if len(served) > 0 {
-		if rows, err = d.store.Claim(d.closing, served, maxClaimed, claimTime); err == nil {
+		if rows, err = d.store.Claim(d.closing, served, maxClaimed, ClaimTime); err == nil {
 			d.queue(rows, began)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/panics"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/share"
 )
 
@@ -48,6 +49,7 @@ type Marks struct {
 	began   time.Time            // the last reading
 	next    time.Time            // the earliest time of the next one
 	tried   bool                 // a reading has ended
+	bug     error                // its panic, for the next call that asks
 
 	share.Signal // is sent when Until may return something else
 }
@@ -137,8 +139,11 @@ func (m *Marks) Until(ctx context.Context, owner, name string) time.Time {
 		}
 	}
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.known[owner+name]
+	bug := m.bug
+	m.bug, until = nil, m.known[owner+name]
+	m.mu.Unlock()
+	panics.Raise(bug)
+	return until
 }
 
 // Save writes the marks that could not be written when they were added, until the database fails again.
@@ -162,15 +167,17 @@ func (m *Marks) read(ctx context.Context, done chan struct{}) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	var found map[string]time.Time
-	err := m.Save(ctx)
-	if err == nil {
-		found, err = m.store.Marked(ctx)
-	}
+	var err error
+	bug := panics.Recovered(func() {
+		if err = m.Save(ctx); err == nil {
+			found, err = m.store.Marked(ctx)
+		}
+	})
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now()
-	m.next = now.Add(readEvery)
-	if err != nil {
+	m.bug, m.next = bug, now.Add(readEvery)
+	if bug != nil || err != nil {
 		m.news, m.next = true, now.Add(readAgain)
 	}
 	maps.DeleteFunc(m.known, func(_ string, until time.Time) bool { return now.After(until) })

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/panics"
 )
 
 // database is a store that counts how often it is read.
@@ -93,6 +95,31 @@ func TestWithoutDatabase(t *testing.T) {
 		m.Until(t.Context(), "ada", "1")
 		if len(d.of) != mostUnsaved+1 || announced != len(d.of) || len(m.unsaved) != 0 {
 			t.Errorf("%d marks were written, %d announced, %d not written", len(d.of), announced, len(m.unsaved))
+		}
+	})
+}
+
+// panicking is a store whose first reading panics.
+type panicking struct{ *database }
+
+func (p panicking) Marked(ctx context.Context) (map[string]time.Time, error) {
+	if p.reads == 0 {
+		p.reads++
+		panic("a bug")
+	}
+	return p.database.Marked(ctx)
+}
+
+// A reading that panics does not end the process: the call that waits for it panics, and the next one reads again.
+func TestReadingPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := New(panicking{&database{of: map[string]time.Time{"ada1": time.Now().Add(time.Hour)}}}, func() {})
+		if bug := panics.Recovered(func() { m.Until(t.Context(), "ada", "1") }); bug == nil {
+			t.Error("the caller does not learn of the bug")
+		}
+		time.Sleep(readAgain)
+		if m.Until(t.Context(), "ada", "1").IsZero() {
+			t.Error("the marks are not read again")
 		}
 	})
 }
