@@ -45,14 +45,11 @@ func CheckOnly() (clean func()) {
 
 // replace changes the settings: a file that does not exist is replaced, and a database that does stays as it is.
 func (t *trialFiles) replace(s *store.Settings) {
-	switch s.Kind {
-	case store.SQLite:
-		file := t.fileOf(s.File)
-		s.CheckOnly, s.File = file == s.File, file
-	case store.Postgres:
-		s.CheckOnly = true
-	case store.Memory:
+	file := s.File
+	if s.Kind == store.SQLite {
+		s.File = t.fileOf(file)
 	}
+	s.CheckOnly = s.Kind != store.Memory && s.File == file
 }
 
 // fileOf returns the file to use in the place of a file.

@@ -122,9 +122,8 @@ func (o *Options) Hold(ctx caddy.Context, use *lifetime.Usage) error {
 		return nil //nolint:nilerr // as in OnStart: without a running Caddy, nothing is kept
 	}
 	if trial != nil {
-		file := settings.File
 		trial.replace(&settings)
-		o.trial = settings.Kind == store.Memory || settings.File != file
+		o.trial = !settings.CheckOnly
 	}
 	db, release, err := store.Hold(settings)
 	if err != nil {

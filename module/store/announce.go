@@ -174,12 +174,19 @@ func (n *notices) work() {
 	case Postgres:
 		var loops sync.WaitGroup
 		for _, loop := range []func(){n.listen, n.save, n.announce} {
-			loops.Go(func() { n.db.steadily(loop) })
+			loops.Go(func() { n.steadily(loop) })
 		}
 		loops.Wait()
 	case SQLite:
-		n.db.steadily(n.look)
+		n.steadily(n.look)
 	case Memory: // no other process can change it
+	}
+}
+
+// steadily calls a function that returns when the database is closed, and again after a panic.
+func (n *notices) steadily(loop func()) {
+	for n.db.guarded(loop) && n.db.wait(firstPause) {
+		continue
 	}
 }
 

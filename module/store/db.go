@@ -58,7 +58,6 @@ type DB struct {
 	using   sync.RWMutex
 	conns   *connections // nil: not open
 	trouble atomic.Pointer[ledger.Unavailable]
-	tables  atomic.Pointer[ledger.Unavailable] // the trouble with tables that was the last
 	said    struct {
 		sync.Mutex
 		advice string    // of the log line that was the last; empty: the log does not say that the database can't be used
@@ -153,13 +152,6 @@ func (d *DB) guarded(f func()) (panicked bool) {
 		d.log.Load().Error("panic in the use of the database; this is a bug in the bridge, please report it", zap.Error(bug))
 	}
 	return bug != nil
-}
-
-// steadily calls a function that returns when the database is closed, and again after a panic.
-func (d *DB) steadily(loop func()) {
-	for d.guarded(loop) && d.wait(firstPause) {
-		continue
-	}
 }
 
 // wait waits for some time. It reports false if the database is closed before.
@@ -309,7 +301,6 @@ func (d *DB) Check(ctx context.Context) error {
 	if err != nil && !errors.Is(err, errUndone) {
 		return err
 	}
-	d.tables.Store(nil)
 	d.answered(true)
 	return nil
 }

@@ -40,15 +40,11 @@ func (d *DB) Deliveries() Deliveries { return Deliveries{d} }
 // Add implements [delivery.Store].
 func (s Deliveries) Add(ctx context.Context, d *delivery.Delivery, most delivery.Bounds) error {
 	const others = "(SELECT count(*) FROM (SELECT 1 FROM deliveries WHERE realm = $1 AND owner = $2%s LIMIT $%d) AS others) < $%[2]d"
-	args, values := append(place(d.Run, d.Receiver), d.Front, []byte(d.Host), append([]byte{}, d.Target...), d.EndOnly, d.Cursor, d.Tries), "VALUES ("+added+")"
-	if most != (delivery.Bounds{}) {
-		values = "SELECT " + added + " WHERE EXISTS (SELECT 1 FROM deliveries WHERE " + isEntry + " AND receiver = $4) OR " +
-			fmt.Sprintf(others, " AND id = $3", 11) + " AND " + fmt.Sprintf(others, "", 12)
-		args = append(args, cmp.Or(most.OfRun, math.MaxInt32), cmp.Or(most.OfOwner, math.MaxInt32))
-	}
-	n, err := s.db.session(writing).exec(ctx, "INSERT INTO deliveries ("+deliveryColumns+", claimed, since) "+values+
+	n, err := s.db.session(writing).exec(ctx, "INSERT INTO deliveries ("+deliveryColumns+", claimed, since) SELECT "+added+
+		" WHERE (EXISTS (SELECT 1 FROM deliveries WHERE "+isEntry+" AND receiver = $4) OR "+fmt.Sprintf(others, " AND id = $3", 11)+" AND "+fmt.Sprintf(others, "", 12)+")"+
 		" ON CONFLICT (realm, owner, id, receiver) DO UPDATE SET front = excluded.front, host = excluded.host, target = excluded.target, "+
-		"end_only = excluded.end_only, position = excluded.position, tries = excluded.tries, claimed = FALSE, next = NULL, version = deliveries.version + 1", args...)
+		"end_only = excluded.end_only, position = excluded.position, tries = excluded.tries, claimed = FALSE, next = NULL, version = deliveries.version + 1",
+		append(place(d.Run, d.Receiver), d.Front, []byte(d.Host), append([]byte{}, d.Target...), d.EndOnly, d.Cursor, d.Tries, cmp.Or(most.OfRun, math.MaxInt32), cmp.Or(most.OfOwner, math.MaxInt32))...)
 	if err == nil && n == 0 {
 		err = delivery.ErrTooMany
 	}

@@ -23,18 +23,6 @@ func (d *DB) verdict(err error) *verdict.Verdict {
 	return verdict.SQLite(err)
 }
 
-// again reports whether to execute a statement again: the database has refused it, or the connection broke, and the statement only reads or had no effect.
-func (d *DB) again(err error, p purpose) bool {
-	if err == nil {
-		return false
-	}
-	if _, ok := errors.AsType[*finalError](err); ok {
-		return false
-	}
-	v := d.verdict(err)
-	return v != nil && (v.Refused || v.Gone && (p == reading || !v.Unsure))
-}
-
 // judged says what an error of a statement means. It is a [*ledger.Unavailable] if the database can't be used and the statement certainly had no
 // effect that lasts.
 //
@@ -58,9 +46,6 @@ func (d *DB) judged(ctx context.Context, err error, p purpose) error {
 	if ctx.Err() != nil {
 		return trouble.Err
 	}
-	if v.Tables {
-		d.tables.Store(trouble)
-	}
 	d.suffered(trouble)
 	if v.Unsure && p != reading {
 		return trouble.Err
@@ -72,7 +57,10 @@ func (d *DB) judged(ctx context.Context, err error, p purpose) error {
 // rows still find place here and there.
 func (d *DB) answered(checked bool) {
 	trouble := d.trouble.Load()
-	if trouble == nil || trouble.Full && !checked || trouble == d.tables.Load() {
+	if trouble == nil {
+		return
+	}
+	if v := d.verdict(trouble.Err); !checked && (trouble.Full || v != nil && v.Tables) {
 		return
 	}
 	if d.trouble.CompareAndSwap(trouble, nil) && recovered(d) {

@@ -87,18 +87,11 @@ func (d *DB) migrateFrom(ctx context.Context, s session, files []string) error {
 	for i, file := range files[version:] {
 		text, err := migrations.ReadFile(file)
 		if err == nil {
-			_, err = s.runner().ExecContext(ctx, s.conns.replace.Replace(string(text)), mode...)
+			_, err = s.runner().ExecContext(ctx, s.conns.replace.Replace(string(text))+
+				fmt.Sprintf("; DELETE FROM schema_version; INSERT INTO schema_version VALUES (%d)", version+i+1), mode...)
 		}
 		if err != nil {
 			return fmt.Errorf("version %d of the schema: %w", version+i+1, err)
-		}
-	}
-	if version < len(files) {
-		if _, err := s.exec(ctx, "DELETE FROM schema_version"); err != nil {
-			return err
-		}
-		if _, err := s.exec(ctx, "INSERT INTO schema_version VALUES ($1)", len(files)); err != nil {
-			return err
 		}
 	}
 	return nil

@@ -50,19 +50,25 @@ func (r *Runs) Claim(ctx context.Context, e *ledger.Entry, keep time.Duration) (
 		return nil, err
 	}
 	for {
-		added, present, err := false, (*record)(nil), hold
+		at, err := int64(0), hold
 		if err == nil {
-			added, present, err = r.add(ctx, e, values, keep)
+			at, err = r.insert(ctx, e, values)
 		}
-		if full, ok := errors.AsType[*ledger.Unavailable](err); ok && full.Full {
-			// An entry that is present can be read, also if the database can't be written.
-			if present, err = r.one(ctx, reading, presentEntry, values[:4]...); err == nil && (present == nil || present.over) {
-				return nil, full
-			}
-		}
+		full, ok := errors.AsType[*ledger.Unavailable](err)
 		switch {
-		case added || err != nil:
+		case err != nil && (!ok || !full.Full):
 			return nil, err
+		case at > 0:
+			e.Version, e.Created, e.Changed, e.Expires = 1, fromMilliseconds(at), fromMilliseconds(at), fromMilliseconds(at+keep.Milliseconds())
+			return nil, nil //nolint:nilnil // none is present
+		}
+		// An entry that is present can be read, also if the database can't be written.
+		present, err := r.one(ctx, reading, presentEntry, values[:4]...)
+		switch {
+		case err != nil:
+			return nil, err
+		case ok && (present == nil || present.over):
+			return nil, full
 		case present == nil: // it was deleted meanwhile
 			if err := ctx.Err(); err != nil {
 				return nil, err
@@ -80,20 +86,6 @@ func (r *Runs) Claim(ctx context.Context, e *ledger.Entry, keep time.Duration) (
 			}
 		}
 	}
-}
-
-// add adds an entry, and sets its version and times. Otherwise it returns the one that is in its way; nil: that one was deleted meanwhile.
-func (r *Runs) add(ctx context.Context, e *ledger.Entry, values []any, keep time.Duration) (added bool, present *record, err error) {
-	at, err := r.insert(ctx, e, values)
-	if err != nil {
-		return false, nil, err
-	}
-	if at > 0 {
-		e.Version, e.Created, e.Changed, e.Expires = 1, fromMilliseconds(at), fromMilliseconds(at), fromMilliseconds(at+keep.Milliseconds())
-		return true, nil, nil
-	}
-	present, err = r.one(ctx, reading, presentEntry, values[:4]...)
-	return false, present, err
 }
 
 // changeEntry is the compare-and-swap. Only what ends, waits or waited is kept for another while.

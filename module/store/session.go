@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -191,10 +192,22 @@ func (s session) attempt(ctx context.Context, f func(context.Context, session) e
 			err = &finalError{verdict.ErrUnreplicated}
 		}
 		isLocked := verdict.Code(err) == codes.SQLITE_BUSY && time.Until(deadline) > 2*sqliteBusy
-		if !isLocked && (attempt >= maxAttempts || !s.db.again(err, s.purpose)) {
+		if !isLocked && (attempt >= maxAttempts || !s.again(err)) {
 			return err
 		}
 	}
+}
+
+// again reports whether to execute a statement again: the database has refused it, or the connection broke, and the statement only reads or had no effect.
+func (s session) again(err error) bool {
+	if err == nil {
+		return false
+	}
+	if _, ok := errors.AsType[*finalError](err); ok {
+		return false
+	}
+	v := s.db.verdict(err)
+	return v != nil && (v.Refused || v.Gone && (s.purpose == reading || !v.Unsure))
 }
 
 // kind is what is done with a session.

@@ -36,30 +36,34 @@ const living = "(expires IS NULL OR expires > {now})"
 
 // Get returns a thing. Without a version, it does not exist yet, or has expired.
 func (t Things) Get(ctx context.Context, kind, name string) (*Thing, error) {
-	thing := &Thing{Kind: kind, Name: name}
-	var expires sql.NullInt64
-	_, err := t.db.session(reading).row(ctx, []any{&thing.Value, &thing.Version, &expires},
-		"SELECT value, version, expires FROM things WHERE kind = $1 AND name = $2 AND "+living, kind, []byte(name))
-	if err != nil && !t.db.isEmpty() {
+	found, err := t.read(ctx, kind, "name = $2", []byte(name))
+	switch {
+	case err != nil:
 		return nil, err
+	case len(found) == 0:
+		return &Thing{Kind: kind, Name: name}, nil
 	}
-	thing.Expires = fromMilliseconds(expires.Int64)
-	return thing, nil
+	return found[0], nil
 }
 
 // All returns the things of a kind, in the order of their names.
-func (t Things) All(ctx context.Context, kind string) (all []*Thing, err error) {
+func (t Things) All(ctx context.Context, kind string) ([]*Thing, error) {
+	return t.read(ctx, kind, "TRUE ORDER BY name")
+}
+
+// read returns the things of a kind for which a condition holds.
+func (t Things) read(ctx context.Context, kind, condition string, args ...any) (found []*Thing, err error) {
 	err = t.db.session(reading).query(ctx, func(rows *sql.Rows) error {
 		thing, expires := &Thing{Kind: kind}, sql.NullInt64{}
 		err := rows.Scan(&thing.Name, &thing.Value, &thing.Version, &expires)
 		thing.Expires = fromMilliseconds(expires.Int64)
-		all = append(all, thing)
+		found = append(found, thing)
 		return err
-	}, "SELECT name, value, version, expires FROM things WHERE kind = $1 AND "+living+" ORDER BY name", kind)
+	}, "SELECT name, value, version, expires FROM things WHERE kind = $1 AND "+living+" AND "+condition, append([]any{kind}, args...)...)
 	if t.db.isEmpty() {
 		err = nil
 	}
-	return all, err
+	return found, err
 }
 
 // Put stores a thing if the stored one has its version, 0 if there is none, and gives it its new version and expiry. ok is false if the stored one has

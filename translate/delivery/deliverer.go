@@ -2,11 +2,11 @@ package delivery
 
 import (
 	"context"
-	"runtime/debug"
 	"sync"
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/panics"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
@@ -223,13 +223,11 @@ func (d *Deliverer) deliver(l *line) (next step) {
 	if s == nil {
 		return d.settle(l, 0)
 	}
-	defer func() {
-		if value := recover(); value != nil {
-			s.Panicked(d.ctx, value, debug.Stack())
-			next = d.settle(l, panicPause)
-		}
-	}()
-	return (&turn{d, l, s}).send()
+	if bug := panics.Recovered(func() { next = (&turn{d, l, s}).send() }); bug != nil {
+		s.Panicked(d.ctx, bug, nil)
+		next = d.settle(l, panicPause)
+	}
+	return next
 }
 
 // loop takes deliveries and looks at the store until the Deliverer is closed.

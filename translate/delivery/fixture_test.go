@@ -17,6 +17,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/deliverytest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/delivery"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/panics"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/webhook"
 )
@@ -131,7 +132,7 @@ func (i *instance) sender(front string) *delivery.Sender {
 			i.attempts = append(i.attempts, *a)
 		},
 		Panicked: func(_ context.Context, value any, _ []byte) {
-			if value != errPanic {
+			if bug, ok := value.(*panics.Panic); !ok || bug.Value != errPanic {
 				i.t.Error(value)
 			}
 		},

@@ -87,7 +87,6 @@ func (l *Ledger) place(ctx context.Context, e *Entry, most int64) *run.Failure {
 // claim sends a claim until the store answers. If the call ends before, the claim is deleted in the background, and only then is its key free.
 func (l *Ledger) claim(ctx context.Context, e *Entry) (present *Entry, err error) {
 	perhaps, err := Insist(ctx, func(ctx context.Context) (err error) {
-		e.Follower = l.store.Instance()
 		present, err = l.store.Claim(ctx, e, time.Duration(l.keep.Load()))
 		return err
 	})

@@ -316,11 +316,8 @@ func (l *instance) looking() {
 			l.guarded(func() { l.look(ids) })
 		case <-ticker.C:
 			l.mu.Lock()
-			due := l.fresh || changes == nil || time.Since(last) >= lookAll
+			due := l.fresh || time.Since(last) >= lookAll
 			l.fresh = false
-			if changes == nil {
-				l.missed++
-			}
 			l.mu.Unlock()
 			if due {
 				last = time.Now()

@@ -135,15 +135,6 @@ func (s *Schedule[Q]) Wait(now time.Time) time.Duration {
 	return max(s.later.First().until.Sub(now), 1)
 }
 
-// admits counts a request of a queue to a host, unless its rate does not allow it yet. Then it returns how long that takes.
-func (s *Schedule[Q]) admits(owner, pace string, now time.Time) (wait time.Duration) {
-	r := s.rates.Get(owner, pace, now, pause, burst*pause)
-	if r.Take(now) {
-		return 0
-	}
-	return r.Delay(now)
-}
-
 // Next removes and returns the next queue that may send a request. [Schedule.Done] has to be called when the request has ended.
 func (s *Schedule[Q]) Next(now time.Time) (q Q, ok bool) {
 	s.resume(now)
@@ -203,12 +194,12 @@ func (s *Schedule[Q]) nextOf(o *ownerTurns[Q], now time.Time) (q Q, ok bool) {
 func (s *Schedule[Q]) nextTo(o *ownerTurns[Q], h *hostTurns[Q], now time.Time) (q Q, ok bool, wait time.Duration) {
 	for len(h.queues) > 0 {
 		q = h.queues[0]
-		wait = s.admits(o.name, cmp.Or(q.place().Pace, h.host), now)
-		if wait > 0 && !h.own {
+		rate := s.rates.Get(o.name, cmp.Or(q.place().Pace, h.host), now, pause, burst*pause)
+		ok = rate.Take(now)
+		if wait = rate.Delay(now); !ok && !h.own {
 			return q, false, wait
 		}
-		h.queues = h.queues[1:]
-		if wait <= 0 {
+		if h.queues = h.queues[1:]; ok {
 			return q, true, 0
 		}
 		s.AddLater(q, now.Add(wait))

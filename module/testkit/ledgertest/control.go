@@ -81,3 +81,30 @@ func (db *DB) Copy() *DB {
 	next.entries, next.keys, next.outcomes, next.leases, next.made = maps.Clone(db.entries), maps.Clone(db.keys), maps.Clone(db.outcomes), maps.Clone(db.leases), db.made
 	return next
 }
+
+// tell tells the other instances of changes: those that look, or those that are told which. The lock is held.
+func (s *Store) tell(ids []string, looks bool) {
+	for _, other := range s.instances {
+		if other == s || other.looks != looks {
+			continue
+		}
+		select {
+		case other.changes <- ids:
+		default:
+		}
+	}
+}
+
+// Announce implements [ledger.Store].
+func (s *Store) Announce(ids []string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mute {
+		return false
+	}
+	s.tell(ids, false)
+	return true
+}
+
+// Changes implements [ledger.Store].
+func (s *Store) Changes() <-chan []string { return s.changes }

@@ -45,6 +45,7 @@ type Store struct {
 	*DB
 	labels
 	changes chan []string
+	looks   bool // it is told only that others have changed something, as those that share a file of SQLite are
 
 	control sync.Mutex
 	id      string
@@ -57,15 +58,14 @@ type Store struct {
 
 var _ ledger.Store = (*Store)(nil)
 
-// Instance returns the store of a new instance. Announcements says whether it learns of the changes of others at once.
+// Instance returns the store of a new instance. Announcements says whether it learns which entries others have changed, or only that they have.
 func (db *DB) Instance(announcements bool) *Store {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	s := &Store{DB: db, count: map[string]int{}}
 	s.labels.s = s
-	if announcements {
-		s.changes = make(chan []string, 16)
-	}
+	s.looks = !announcements
+	s.changes = make(chan []string, 16)
 	s.renamed()
 	db.instances = append(db.instances, s)
 	return s
@@ -136,6 +136,9 @@ func statement[T any](ctx context.Context, s *Store, name string, do func() (T, 
 	}
 	s.mu.Lock()
 	value, err = do()
+	if !slices.Contains([]string{"get", "named", "outcome", "list", "labelled", "newer", "count", "overdue", "renew"}, name) {
+		s.tell(nil, true)
+	}
 	s.mu.Unlock()
 	if after != nil && err == nil {
 		err = after(name)
@@ -423,25 +426,3 @@ func (s *Store) Expire(ctx context.Context, most int) (int, error) {
 		return n, nil
 	})
 }
-
-// Announce implements [ledger.Store].
-func (s *Store) Announce(ids []string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.mute {
-		return false
-	}
-	for _, other := range s.instances {
-		if other == s || other.changes == nil {
-			continue
-		}
-		select {
-		case other.changes <- ids:
-		default:
-		}
-	}
-	return true
-}
-
-// Changes implements [ledger.Store].
-func (s *Store) Changes() <-chan []string { return s.changes }
