@@ -282,15 +282,19 @@ func TestBounds(t *testing.T) {
 		bounds := ledger.Bounds{Runs: 35, RunsOfOne: 10}
 		m.Set(ledger.Settings{Bounds: bounds})
 		var added [4]atomic.Int64
+		var one atomic.Pointer[ledger.Entry] // of owner 0
 		var wg sync.WaitGroup
 		for n := range 160 {
 			wg.Go(func() { // the first ones count
 				if n%40 == 39 {
 					m.Set(ledger.Settings{Bounds: bounds})
 				}
-				switch _, failure := m.Add(t.Context(), &ledger.Entry{Owner: owner(n % 4), Key: []byte{byte(n)}}, 0); {
+				e := &ledger.Entry{Owner: owner(n % 4), Key: []byte{byte(n)}}
+				switch _, failure := m.Add(t.Context(), e, 0); {
 				case failure == nil:
-					added[n%4].Add(1)
+					if added[n%4].Add(1); n%4 == 0 {
+						one.Store(e)
+					}
 				case failure.Kind != run.RateLimited || failure.Limit == nil || failure.Limit.Max != 10 && failure.Limit.Max != 35:
 					t.Error(failure)
 				}
@@ -305,6 +309,9 @@ func TestBounds(t *testing.T) {
 		}
 		if u, err := m.db.Runs().Count(t.Context(), nil); err != nil || all > 35 || all < 30 || u.Entries != int(all) {
 			t.Errorf("%d runs were added, %+v, %v", all, u, err)
+		}
+		if _, err := m.Change(t.Context(), one.Load().Identity(), func(next *ledger.Entry) error { next.State = ledger.Completed; return nil }); err != nil { // from now on, some may make place
+			t.Fatal(err)
 		}
 		exec(t, m.db, "UPDATE runs SET state = {ended}, stage = 1, at = 1")
 		task := &ledger.Entry{Owner: owner(0), State: ledger.Completed, Label: ledger.Label{State: 1, At: time.Now()}}
