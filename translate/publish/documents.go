@@ -18,9 +18,8 @@ import (
 	"strings"
 	"time"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/go-json-experiment/json/jsontext"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
