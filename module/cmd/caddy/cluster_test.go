@@ -1,8 +1,10 @@
 package main_test
 
 import (
+	"fmt"
 	"net/http"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -38,17 +40,20 @@ func settleCluster(e *example, p *hostile.Provider) (ports []string) {
 	return ports
 }
 
-// TestRollingRestart: while the instances of the example are restarted one after the other, no call is lost.
+// TestRollingRestart: while the instances of the example are restarted one after the other, no call is lost, and no run that goes on.
 func TestRollingRestart(t *testing.T) {
 	longtest.Need(t, longtest.Long)
 	e := open(t, "cluster")
-	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"}, hostile.Skill{ID: "acme/slow"})
+	gate := hostile.NewGate(t)
+	p.On("acme/slow", hostile.Invoke, hostile.Accept(0))
+	p.On("acme/slow", hostile.Status, gate.Then(hostile.Usual()))
 	ports := settleCluster(e, p)
 	globals, sites, _ := strings.Cut(e.text, "# The balancer,")
 	balancer, instance, _ := strings.Cut(sites, "# The bridge. ")
 	start := func(site, old, address string) *exec.Cmd {
 		e.text = globals + "# " + site
-		e.replace(old, address)
+		e.replace(old, address+"\n\theader X-Site "+address[len("http://"):len(address)-len(" {")])
 		return runCaddyfile(e, "Caddyfile")
 	}
 	var instances [2]*exec.Cmd
@@ -59,14 +64,30 @@ func TestRollingRestart(t *testing.T) {
 	front := start(balancer, "bridge.example.com {", "http://127.0.0.1:"+port+" {")
 
 	b, client := bridgeAt(t, "127.0.0.1:"+port), &http.Client{Transport: new(http.Transport)}
-	ready := func(port string) bool {
-		resp, err := client.Get("http://127.0.0.1:" + port + "/internal/readyz") //nolint:noctx // the test has a deadline
-		if err != nil {
-			return false
+	// balanced waits until the balancer sends requests to an instance.
+	balanced := func(instance string) {
+		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+			resp, err := client.Get("http://127.0.0.1:" + port + "/internal/readyz") //nolint:noctx // the test has a deadline
+			if err == nil {
+				_ = resp.Body.Close()
+				if resp.StatusCode == http.StatusOK && slices.Contains(resp.Header["X-Site"], "127.0.0.1:"+instance) {
+					return
+				}
+			}
+			if time.Now().After(deadline) {
+				t.Fatal("an instance does not become ready")
+			}
 		}
-		defer resp.Body.Close()
-		return resp.StatusCode == http.StatusOK
 	}
+	keyed := func(key, wait string) (r clusterRun) {
+		o := b.call("execute_skill", `{"name":"acme.slow","args":{},"idempotency_key":"`+key+`"`+wait+`}`, authorization, "Bearer "+e.secret("alice"))
+		if o.Result == nil {
+			t.Errorf("%s: %+v", key, o.Error)
+			return r
+		}
+		return decode[clusterRun](t, string(o.Result))
+	}
+	begun := map[string]string{}
 	var calls sync.WaitGroup
 	var answered atomic.Int64
 	stop := make(chan struct{})
@@ -86,21 +107,32 @@ func TestRollingRestart(t *testing.T) {
 		})
 	}
 	for i, port := range ports {
-		time.Sleep(time.Second) // the balancer knows that both are ready
+		for _, port := range ports {
+			balanced(port)
+		}
+		for n := range 6 {
+			key := fmt.Sprintf("order-%d-%d", i, n)
+			begun[key] = keyed(key, `,"wait_ms":0`).RunID
+		}
 		before := answered.Load()
 		stopCaddy(t, instances[i])
 		instances[i] = start(instance, "http://:8080 {", "http://127.0.0.1:"+port+" {")
-		for deadline := time.Now().Add(20 * time.Second); !ready(port); time.Sleep(20 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatal("an instance does not become ready again")
-			}
-		}
+		balanced(port)
 		if answered.Load() < before+20 {
 			t.Errorf("only %d calls during a restart", answered.Load()-before)
 		}
 	}
 	close(stop)
 	calls.Wait()
+	gate.Open()
+	for key, id := range begun {
+		if r := keyed(key, ""); r.Status != "completed" || r.RunID != id {
+			t.Errorf("%s began as %q, is %+v", key, id, r)
+		}
+	}
+	if n := p.Count("acme/slow", hostile.Invoke); n != len(begun) {
+		t.Errorf("%d invocations of %d runs", n, len(begun))
+	}
 	for _, command := range append(instances[:], front) {
 		stopCaddy(t, command)
 	}
