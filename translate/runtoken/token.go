@@ -24,8 +24,8 @@ const (
 	// MaxLifetime is the longest time that an operator may say.
 	MaxLifetime = 90 * 24 * time.Hour
 	// Skew is by how much the clocks of instances may differ. A token that expires later than
-	// its lifetime plus Skew from now was made by an instance whose clock is wrong. It is refused
-	// until it expires within that time. A shorter Skew would not be safer, because only
+	// MaxLifetime plus Skew from now was made by an instance whose clock is wrong. Less would refuse
+	// tokens made before the operator shortened the lifetime, and would not be safer, because only
 	// holders of a key can make tokens.
 	Skew = time.Hour
 	// maxToken is the longest token, in characters.
@@ -134,7 +134,7 @@ func (s *Sealer) Open(ctx context.Context, token string, block func(source strin
 	}
 	ref, ok := parse(plain[headerSize:])
 	left := h.Expiry - s.now().Unix()
-	if !ok || left <= 0 || left > int64((s.lifetime+Skew)/time.Second) {
+	if !ok || left <= 0 || left > int64((MaxLifetime+Skew)/time.Second) {
 		return run.Ref{}, ErrInvalid
 	}
 	if now := block(ref.Source); now == "" || !equals(h.Block, now) {

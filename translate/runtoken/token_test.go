@@ -296,7 +296,7 @@ func TestExpiry(t *testing.T) {
 	token := mustSeal(t, s, aRun, principal)
 	for age, valid := range map[time.Duration]bool{
 		0: true, 24*time.Hour - time.Second: true, 24*time.Hour - time.Nanosecond: true, 24 * time.Hour: false, 24*time.Hour + time.Second: false, 100 * 365 * 24 * time.Hour: false,
-		-time.Minute: true, -time.Hour: true, -time.Hour - time.Second: false, -20 * 365 * 24 * time.Hour: false,
+		-time.Minute: true, -time.Hour: true, 24*time.Hour - runtoken.MaxLifetime - runtoken.Skew: true, 24*time.Hour - runtoken.MaxLifetime - runtoken.Skew - time.Second: false, -20 * 365 * 24 * time.Hour: false,
 	} {
 		now.Time = start.Add(age)
 		if !valid {
