@@ -22,8 +22,8 @@ import (
 const (
 	// maxAnswer is the largest answer of a bridge that is read, in bytes.
 	maxAnswer = 64 << 20
-	// answerTimeout is how long a command waits for an answer, beyond the time for which it asked the bridge to wait.
-	answerTimeout = time.Minute
+	// AnswerTimeout is how long a command waits for an answer, beyond the time for which it asked the bridge to wait.
+	AnswerTimeout = time.Minute
 )
 
 // refusal is the answer of a bridge that has no result, or the reason why there is no answer.
@@ -64,7 +64,7 @@ type answer struct {
 // ask sends a request to the bridge and decodes the result. The bridge is asked to wait for up to wait before it answers. The error
 // is a *refusal.
 func (e *Endpoint) ask(ctx context.Context, wait time.Duration, method string, params, result any) error {
-	ctx, cancel := context.WithTimeout(ctx, wait+answerTimeout)
+	ctx, cancel := context.WithTimeout(ctx, wait+AnswerTimeout)
 	defer cancel()
 	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params}, json.Deterministic(true))
 	if err != nil {

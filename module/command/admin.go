@@ -121,6 +121,8 @@ func (a *adminClient) unanswered(err error) error {
 		err = connection.Err
 	} else if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		err = errors.New("the connection ended before the whole answer")
+	} else if errors.Is(err, context.DeadlineExceeded) {
+		err = errors.New("it did not answer in time")
 	} else {
 		return a.notAdmin("it does not speak HTTP")
 	}
@@ -171,7 +173,7 @@ func (a *adminClient) send(ctx context.Context, method, path string, body any) (
 	if isTCP {
 		req.Header.Set("Origin", origin) // required by enforce_origin
 	}
-	client := http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+	client := http.Client{Timeout: cli.AnswerTimeout, Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, a.address.Network, a.address.JoinHostPort(0))
 	}}}
 	return client.Do(req)

@@ -1,6 +1,7 @@
 package command_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -12,8 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddyserver/caddy/v2"
 	"github.com/go-json-experiment/json"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/command"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
 )
@@ -148,6 +151,24 @@ func TestStatusLost(t *testing.T) {
 		if failed, ok := errors.AsType[*exec.ExitError](err); !ok || failed.ExitCode() != 5 || !strings.Contains(string(text), want) || !strings.Contains(string(text), "Next:  ") {
 			t.Errorf("%q: %v: %s", answer, err, text)
 		}
+	}
+}
+
+// TestStatusSilent: a server that accepts and never answers is not said to speak another protocol.
+func TestStatusSilent(t *testing.T) {
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	address, err := caddy.ParseNetworkAddress(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if err := command.AskAdmin(ctx, address); err == nil || !strings.Contains(err.Error(), "it did not answer in time") {
+		t.Errorf("error %v", err)
 	}
 }
 
