@@ -11,7 +11,7 @@ import (
 )
 
 // adviceFile is the advice for a file that the process may not use.
-const adviceFile = "Make the folder and the file readable and writable for the user who runs Caddy, or name another file with: store sqlite <file>"
+const adviceFile = "The path has to be that of a file, which is, as its folder, readable and writable for the user who runs Caddy. Or name another file with: store sqlite <file>"
 
 // Code returns the primary code of an error of the driver of SQLite; 0: it is none.
 func Code(err error) int {
