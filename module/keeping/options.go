@@ -98,8 +98,8 @@ func (o *Options) Check(c *options.Checker) {
 		}
 		c.Check(path, err)
 	}
-	if o.SealKey == "" && o.OldSealKey != "" {
-		c.Check("old_seal_key", errors.New("old_seal_key needs a seal_key"))
+	if o.OldSealKey != "" && (o.SealKey == "" || o.SealKey == o.OldSealKey) {
+		c.Check("old_seal_key", errors.New("old_seal_key is the value that seal_key had before: it needs a seal_key, and has to differ from it"))
 	}
 }
 

@@ -2,6 +2,7 @@ package keeping_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json" // Caddy's config is made for it
@@ -19,6 +20,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/keeping"
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
+	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 )
@@ -117,6 +119,19 @@ func TestDSNIsSecret(t *testing.T) {
 }
 
 // TestSealKey: who has the key, in whatever form it is written, opens what others with it have made. The old key opens, and makes nothing.
+func TestOldSealKey(t *testing.T) {
+	random := sha256.Sum256([]byte("one"))
+	one, two := base64.StdEncoding.EncodeToString(random[:]), "{file./run/secrets/old}"
+	for o, valid := range map[*keeping.Options]bool{
+		{SealKey: one, OldSealKey: two}: true, {SealKey: one, OldSealKey: one}: false, {SealKey: two, OldSealKey: two}: false, {OldSealKey: two}: false,
+	} {
+		c := new(options.Checker)
+		if o.Check(c); valid && c.Fault != nil || !valid && (c.Fault == nil || c.Fault.Path != "old_seal_key") {
+			t.Errorf("seal_key %q %q: %v", o.SealKey, o.OldSealKey, c.Fault)
+		}
+	}
+}
+
 func TestSealKey(t *testing.T) {
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
 	secret := func(first byte) []byte {
