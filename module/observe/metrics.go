@@ -148,6 +148,9 @@ func newMetrics() *metrics {
 	for _, reason := range []string{string(run.RuleAddress), string(run.RulePort), string(run.RuleHost)} {
 		m.refusals.WithLabelValues(reason)
 	}
+	for _, lost := range []string{"event", "webhook"} { // so that the first ones are an increase, too
+		m.pushLosses.WithLabelValues(lost)
+	}
 	return m
 }
 

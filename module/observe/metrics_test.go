@@ -284,6 +284,9 @@ func TestMetricsOfRefusals(t *testing.T) {
 	if got := refused(); len(got) != 3 || got[`reason="address"`] != 0 {
 		t.Errorf("before any: %v", got)
 	}
+	if got := scrape(t, c).of("push_lost_total"); len(got) != 2 || got[`lost="event"`] != 0 { // which has an alert on its increase
+		t.Errorf("before any: %v", got)
+	}
 	for _, skill := range []string{"address", "port", "host", "zone"} {
 		before := refused()
 		if a := c.Execute("acme."+skill, nil); a.Outcome() != "ENDPOINT_UNREACHABLE" {
