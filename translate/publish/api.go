@@ -133,8 +133,8 @@ func (t *translation) selected(c *collection) (all []selection, err error) {
 			operationID, title := text(operation["operationId"]), strings.ToUpper(method)+" "+path
 			known[operationID], known[title] = true, true
 			own, query, _ := strings.Cut(strings.SplitN(path, "#", 2)[0], "?")
-			for name := range (&url.URL{RawQuery: query}).Query() { // it tells operations apart
-				t.secrets = append(t.secrets, place("query", name))
+			for name := range (&url.URL{RawQuery: query}).Query() {
+				t.fixed = append(t.fixed, fixed{patternsOf(own), place("query", name)})
 			}
 			included, excluded := named(t.options.Include, operationID, title), named(t.options.Exclude, operationID, title)
 			if !included || excluded {
@@ -182,6 +182,23 @@ func patternsOf(own string) []string {
 		own = decoded
 	}
 	return strings.Split(path.Clean("/"+placeholder.ReplaceAllString(literal.Replace(strings.ToLower(own)), "?*")), "/")
+}
+
+// fixed is a place in requests to a path, by whose value the path has several operations.
+type fixed struct {
+	path  []string // patterns
+	place string
+}
+
+// reserved returns the places that no argument of an operation sets: those of credentials, and those by which paths that it may send to have several operations.
+func (t *translation) reserved(own string) []string {
+	places, path := slices.Clone(t.secrets), patternsOf(own)
+	for _, f := range t.fixed {
+		if slices.EqualFunc(path, f.path, func(a, b string) bool { return a == b || strings.Contains(a+b, "*") }) {
+			places = append(places, f.place)
+		}
+	}
+	return places
 }
 
 // literal escapes what is special in patterns.

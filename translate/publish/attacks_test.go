@@ -593,18 +593,25 @@ func TestS398QueriesOfOthers(t *testing.T) {
 	server := newEcho(t)
 	free := `{name: filter, in: query, schema: {type: object}}, {name: deep, in: query, style: deepObject, schema: {type: object}}, {name: action, in: query, schema: {type: string}}`
 	options := all()
-	options.Include = []string{"list", "plain"}
+	options.Include = []string{"list", "plain", "search"}
 	api := translated(t, `openapi: 3.0.3
 info: {title: Items, version: "1"}
 paths:
   /items: {get: {operationId: plain, parameters: [`+free+`], responses: {}}}
   "/items?action=list": {get: {operationId: list, parameters: [`+free+`], responses: {}}}
   "/items?action=delete": {get: {operationId: delete, responses: {}}}
+  /search: {get: {operationId: search, parameters: [{name: action, in: query, required: true, schema: {type: string}}], responses: {}}}
 `, options)
-	if len(api.Skills) != 2 {
+	if len(api.Skills) != 3 {
 		t.Fatal(api.LeftOut)
 	}
 	for _, skill := range api.Skills {
+		if skill.Operation.Path == "/search" { // another path, which has one operation
+			if r := request(t, skill.Operation, `{"action":"delete"}`, nil); r.RequestURI != "/search?action=delete" {
+				t.Error(r.RequestURI)
+			}
+			continue
+		}
 		for _, inputs := range []string{`{"action":"delete"}`, `{"filter":{"action":"delete"}}`, `{"filter":{"action[0]":"delete"}}`, `{"filter":{" action":"delete"}}`, `{"filter":{"action\u0000x":"delete"}}`} {
 			if r, failure := skill.Operation.Request(t.Context(), jsontext.Value(inputs), nil); failure == nil {
 				t.Errorf("%s %s: %s", skill.ID, inputs, r.RequestURI)

@@ -122,8 +122,10 @@ func (d *documents) document(u *url.URL) (any, error) {
 			object["$ref"] = reference{u, text}
 		}
 		if name, ok := object["$anchor"].(string); ok {
-			_, again := d.anchor[u.String()+"#"+name]
-			d.anchor[u.String()+"#"+name] = map[bool]any{false: in}[again] // of several with a name, any may be meant
+			if _, again := d.anchor[u.String()+"#"+name]; again {
+				in = nil // of several with a name, any may be meant
+			}
+			d.anchor[u.String()+"#"+name] = in
 		}
 	}
 	d.read[u.String()] = read{value, err}

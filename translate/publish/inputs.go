@@ -46,7 +46,7 @@ func (t *translation) inputs(o *selection, operation *Operation) ([]document.Par
 		case name == "":
 			continue
 		case in == "path" && strings.Contains(o.path, "{"+name+"}"):
-		case slices.Contains([]string{"query", "header", "cookie"}, in) && Settable(in, name) && !slices.Contains(t.secrets, place(in, name)):
+		case slices.Contains([]string{"query", "header", "cookie"}, in) && Settable(in, name) && !slices.Contains(operation.Secrets, place(in, name)):
 		default:
 			continue
 		}

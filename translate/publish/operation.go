@@ -24,7 +24,7 @@ type Operation struct {
 	// Credentials are the names of the request headers that carry the credential of the operation, in canonical form. No other credential goes with it.
 	Credentials []string
 	Basic       bool // one of them is that of HTTP Basic
-	// Secrets are the places of the credentials of all operations, such as "cookie sid", and of what the queries of paths set; no argument sets them.
+	// Secrets are the places of the credentials of all operations, such as "cookie sid", and of what the queries of its path set; no argument sets them.
 	Secrets []string
 	// Demand is what a caller without a credential is answered.
 	Demand Demand

@@ -27,7 +27,8 @@ type translation struct {
 	size      int                   // bytes of the schemas of the inputs of the operation
 	schemes   map[string]any        // of security
 	noSchemes error                 // why there are none
-	secrets   []string              // places of the keys of all of them, and of what tells operations of one path apart
+	secrets   []string              // places of the keys of all of them
+	fixed     []fixed               // by the queries in paths
 }
 
 // object returns what a value refers to, or the value, if that is an object; nil: it is none.
@@ -39,7 +40,7 @@ func (t *translation) object(v any) (map[string]any, error) {
 
 // skill translates an operation.
 func (t *translation) skill(o *selection) (*Skill, error) {
-	operation := &Operation{Method: o.method, Secrets: t.secrets}
+	operation := &Operation{Method: o.method, Secrets: t.reserved(o.path)}
 	t.size, t.docs.missing = 0, nil
 	title := o.method + " " + o.path
 	path, err1 := t.path(o)
