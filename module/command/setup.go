@@ -79,7 +79,7 @@ Exit status: 0 the Caddyfile is written and all checks passed, 1 a check failed,
 				screen.Complain("%v", err)
 			}
 		}
-		keys, key, err := b.Write(output)
+		keys, key, err := b.Write(output, force)
 		if err != nil {
 			return screen.Fail(fmt.Errorf("%s is not written: %w", output, err), "name another file with --output, or run it as a user who may write this one"), nil
 		}

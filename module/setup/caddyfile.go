@@ -133,7 +133,10 @@ func (b *Bridge) MissingKey() string {
 }
 
 // Write writes a Caddyfile, and the file with the keys of callers if there is none, with one key, which it returns with the name of that file.
-func (b *Bridge) Write(file string) (keys, key string, err error) {
+func (b *Bridge) Write(file string, force bool) (keys, key string, err error) {
+	if err = CanWrite(file, force); err != nil {
+		return "", "", err
+	}
 	if keys, err = filepath.Abs(filepath.Join(filepath.Dir(file), "callers")); err != nil {
 		return "", "", err
 	}
@@ -142,7 +145,7 @@ func (b *Bridge) Write(file string) (keys, key string, err error) {
 	}
 	text, err := b.Caddyfile(file, keys)
 	line := ""
-	if _, none := os.Lstat(keys); err == nil && none != nil && b.Callers == Keys {
+	if _, none := os.Lstat(keys); err == nil && errors.Is(none, fs.ErrNotExist) && b.Callers == Keys {
 		key = callers.NewKey()
 		if line, err = callers.Line("agent", key); err == nil {
 			err = replace(keys, []byte(line+"\n"), 0o640, fs.ModePerm) // digests of keys, which Caddy's user reads, perhaps one of the group

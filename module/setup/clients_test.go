@@ -158,3 +158,18 @@ func TestAddClientToLink(t *testing.T) {
 		t.Errorf("a link without a file: %v; it leads to %q, %v", err, to, readErr)
 	}
 }
+
+// A Caddyfile that came to be while questions were answered is replaced only if it may be.
+func TestWriteKeeps(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "Caddyfile")
+	if err := os.WriteFile(file, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b := setup.Bridge{Site: "localhost:8080", Provider: "https://a.example.com", Key: setup.NoKey, Callers: setup.Anyone}
+	for _, force := range []bool{false, true} {
+		_, _, err := b.Write(file, force)
+		if text, readErr := os.ReadFile(file); (err == nil) != force || (string(text) != "mine") != force || readErr != nil {
+			t.Errorf("force %t: %v, %v: %s", force, err, readErr, text)
+		}
+	}
+}
