@@ -14,6 +14,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
@@ -60,7 +61,7 @@ func adminCommand(cmd *cobra.Command, names func(ctx context.Context, api *admin
 		if a.IsUnixNetwork() {
 			a.Host, _, _ = strings.Cut(a.Host, "|") // without the permissions of the socket
 		}
-		return &adminClient{a, given(flags)}, nil
+		return &adminClient{a, given(flags), cli.AnswerTimeout}, nil
 	}
 	cmd.RunE = exits(func(cmd *cobra.Command, screen *cli.Screen, args []string) (int, error) {
 		api, err := connect()
@@ -87,6 +88,7 @@ func adminCommand(cmd *cobra.Command, names func(ctx context.Context, api *admin
 type adminClient struct {
 	address caddy.NetworkAddress
 	given   []string // the flags that name it
+	timeout time.Duration
 }
 
 // command returns the text of another command about the same Caddy.
@@ -115,21 +117,19 @@ func (e *adminError) Error() string { return e.message }
 
 // unanswered is the error of a request without a whole answer. A connection that failed or broke says nothing about who listens there.
 func (a *adminClient) unanswered(err error) error {
-	if system, ok := errors.AsType[*os.SyscallError](err); ok {
+	next := "check that Caddy is running, and name the address of its admin API with --address or --config; with «admin off» there is none"
+	if errors.Is(err, context.DeadlineExceeded) { // also of a connection
+		err, next = errors.New("it did not answer in time"), "Caddy may still be at work: look again before you repeat it"
+	} else if system, ok := errors.AsType[*os.SyscallError](err); ok {
 		err = system.Err
 	} else if connection, ok := errors.AsType[*net.OpError](err); ok {
 		err = connection.Err
 	} else if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		err = errors.New("the connection ended before the whole answer")
-	} else if errors.Is(err, context.DeadlineExceeded) {
-		err = errors.New("it did not answer in time")
 	} else {
 		return a.notAdmin("it does not speak HTTP")
 	}
-	return &adminError{
-		fmt.Sprintf("no admin API answers at %s: %v", a.address, err),
-		"check that Caddy is running, and name the address of its admin API with --address or --config; with «admin off» there is none",
-	}
+	return &adminError{fmt.Sprintf("no admin API answers at %s: %v", a.address, err), next}
 }
 
 // ask sends a request and decodes the answer.
@@ -173,7 +173,7 @@ func (a *adminClient) send(ctx context.Context, method, path string, body any) (
 	if isTCP {
 		req.Header.Set("Origin", origin) // required by enforce_origin
 	}
-	client := http.Client{Timeout: cli.AnswerTimeout, Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+	client := http.Client{Timeout: a.timeout, Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, a.address.Network, a.address.JoinHostPort(0))
 	}}}
 	return client.Do(req)

@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 )
@@ -14,7 +15,7 @@ var (
 	Span        = span
 )
 
-// AskAdmin asks an admin API for its status.
-func AskAdmin(ctx context.Context, address caddy.NetworkAddress) error {
-	return (&adminClient{address: address}).ask(ctx, http.MethodGet, "/skill_bridge/status", nil, nil)
+// AskAdmin asks an admin API for its status, and waits for some time.
+func AskAdmin(ctx context.Context, address caddy.NetworkAddress, timeout time.Duration) error {
+	return (&adminClient{address: address, timeout: timeout}).ask(ctx, http.MethodGet, "/skill_bridge/status", nil, nil)
 }

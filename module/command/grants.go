@@ -44,7 +44,7 @@ or {"error": {"message"}}.` + adminHelp,
 		}
 		if !revoke {
 			screen.Show(answer, func() { showGrants(screen, &answer) })
-			return map[bool]int{true: cli.ProtocolError}[len(answer.Unread) > 0], nil // the answer lacks something
+			return statusOf(answer.Unread), nil
 		}
 		screen.Show(answer, func() {
 			for _, g := range answer.Grants {

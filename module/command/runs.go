@@ -74,7 +74,7 @@ exit status is 5.` + adminHelp,
 			return cli.OK, nil
 		}
 		screen.Show(answer, func() { showRuns(screen, &runs) })
-		return map[bool]int{true: cli.ProtocolError}[len(runs.Unread) > 0], nil // the answer lacks something
+		return statusOf(runs.Unread), nil
 	})
 	flags := cmd.Flags()
 	flags.String("state", "", "Only runs in this state: "+strings.Join(known["state"], ", "))
@@ -279,3 +279,11 @@ func nextRequest(since, next time.Time) string {
 
 // shownReceivers is the maximum number of receivers in a table.
 const shownReceivers = 10
+
+// statusOf returns the exit status of an answer, which may lack what could not be read.
+func statusOf(unread []admin.Unread) int {
+	if len(unread) > 0 {
+		return cli.ProtocolError
+	}
+	return cli.OK
+}

@@ -1,7 +1,6 @@
 package command_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -165,9 +164,7 @@ func TestStatusSilent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-	defer cancel()
-	if err := command.AskAdmin(ctx, address); err == nil || !strings.Contains(err.Error(), "it did not answer in time") {
+	if err := command.AskAdmin(t.Context(), address, time.Millisecond); err == nil || !strings.Contains(err.Error(), "it did not answer in time") {
 		t.Errorf("error %v", err)
 	}
 }
