@@ -9,9 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
-	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
 	"github.com/skill-bridge/caddy-skill-bridge/module/store"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/panics"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 )
 
@@ -63,12 +61,12 @@ func (t *Timings) Use() {
 		return
 	}
 	if !t.loading.Swap(true) {
-		go t.guarded(t.load)
+		go t.db.Guarded(t.load)
 		return
 	}
 	due := time.Now().Unix()-t.savedAt.Load() >= int64(saveInterval/time.Second)
 	if due && t.Completions() != t.saved.Load() && !t.saving.Swap(true) {
-		go t.guarded(t.save)
+		go t.db.Guarded(t.save)
 	}
 }
 
@@ -78,13 +76,6 @@ func (t *Timings) Destruct() error {
 		t.save()
 	}
 	return nil
-}
-
-// guarded calls a function, and logs its panic.
-func (t *Timings) guarded(f func()) {
-	if bug := panics.Recovered(f); bug != nil {
-		observe.LogPanic(t.db.Logger(), bug, nil)
-	}
 }
 
 func (t *Timings) load() {

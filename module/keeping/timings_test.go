@@ -136,7 +136,7 @@ func TestTimingsPanic(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	if text := logs.All()[0].Message; !strings.Contains(text, "panic in a call") {
+	if text := logs.All()[0].Message; !strings.Contains(text, "panic in the use of the database") {
 		t.Error(text)
 	}
 }

@@ -185,7 +185,7 @@ func (n *notices) work() {
 
 // steadily calls a function that returns when the database is closed, and again after a panic.
 func (n *notices) steadily(loop func()) {
-	for n.db.guarded(loop) && n.db.wait(firstPause) {
+	for n.db.Guarded(loop) && n.db.wait(firstPause) {
 		continue
 	}
 }

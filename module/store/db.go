@@ -118,8 +118,8 @@ func (d *DB) run() {
 	defer close(d.ended)
 	pause := &backoff.ExponentialBackOff{InitialInterval: firstPause, RandomizationFactor: 0.2, Multiplier: 2, MaxInterval: longestPause}
 	for first := true; ; first = false {
-		var err error
-		d.guarded(func() { err = errPanicked; err = d.open() })
+		err := errPanicked // unless it returns
+		d.Guarded(func() { err = d.open() })
 		if d.ctx.Err() != nil {
 			return
 		}
@@ -141,12 +141,12 @@ func (d *DB) run() {
 	defer runs.Wait()
 	runs.Go(d.runs.work)
 	for d.wait(sweepInterval) {
-		d.guarded(func() { _ = d.sweep(d.ctx) }) // the next one deletes it; statements log errors
+		d.Guarded(func() { _ = d.sweep(d.ctx) }) // the next one deletes it; statements log errors
 	}
 }
 
-// guarded calls a function, and logs its panic, which it reports.
-func (d *DB) guarded(f func()) (panicked bool) {
+// Guarded calls a function, and logs its panic, which it reports.
+func (d *DB) Guarded(f func()) (panicked bool) {
 	bug := panics.Recovered(f)
 	if bug != nil {
 		d.log.Load().Error("panic in the use of the database; this is a bug in the bridge, please report it", zap.Error(bug))
@@ -263,7 +263,7 @@ func (d *DB) Ask() Status {
 	if d.asking.TryLock() {
 		go func() {
 			defer d.asking.Unlock()
-			d.guarded(func() { _, _ = d.Things().Get(d.ctx, "check", "") }) // the status has the error
+			d.Guarded(func() { _, _ = d.Things().Get(d.ctx, "check", "") }) // the status has the error
 			d.wait(askInterval)
 		}()
 	}
@@ -339,8 +339,10 @@ func (d *DB) Close() {
 	<-d.ended
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
 	defer cancel()
-	d.runs.leave(ctx)       // first: many marks may take all of the time
-	_ = d.Marks().Save(ctx) // statements log errors
+	d.runs.leave(ctx)
+	saving, saved := context.WithTimeout(ctx, leaveTimeout/2) // many marks may take all of it
+	_ = d.Marks().Save(saving)                                // statements log errors
+	saved()
 	d.runs.sendLast(ctx)
 	d.closing.Store(true)
 	d.using.Lock()

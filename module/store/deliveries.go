@@ -151,13 +151,13 @@ func (s Deliveries) Extend(ctx context.Context, d *delivery.Delivery, claim time
 
 // Settle implements [delivery.Store].
 func (s Deliveries) Settle(ctx context.Context, d *delivery.Delivery, after time.Duration) (due bool, err error) {
-	next, args := "{now} + $8", append(version(d), d.Cursor, d.Tries)
+	times, args := "next = {now} + $8", append(version(d), d.Cursor, d.Tries)
 	if after == delivery.Idle {
-		next = "CASE WHEN " + news("$6") + " THEN {now} END, since = {now}"
+		times = "next = CASE WHEN " + news("$6") + " THEN {now} END, since = {now}"
 	} else {
 		args = append(args, after.Milliseconds())
 	}
-	_, err = s.db.session(writing).row(ctx, []any{&due}, "UPDATE deliveries AS d SET position = $6, tries = $7, claimed = FALSE, version = version + 1, next = "+next+
+	_, err = s.db.session(writing).row(ctx, []any{&due}, "UPDATE deliveries AS d SET position = $6, tries = $7, claimed = FALSE, version = version + 1, "+times+
 		" WHERE "+isDelivery+" RETURNING next IS NOT NULL", args...)
 	return due && after == delivery.Idle, err
 }

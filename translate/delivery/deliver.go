@@ -264,7 +264,7 @@ type Sender struct {
 	Event func(ctx context.Context, d *Delivery, e *ledger.Entry, part int) (*Event, error)
 	// Attempted is called after each request, and when a delivery is given up without one, from several goroutines at a time.
 	Attempted func(a *Attempt)
-	// Panicked is called after a panic, which has its stack.
+	// Panicked is called after a panic. value has its stack; stack is nil.
 	Panicked func(ctx context.Context, value any, stack []byte)
 }
 

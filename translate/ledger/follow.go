@@ -235,7 +235,9 @@ func (l *instance) poll(n *live) {
 		return
 	}
 	pause := min(shortestPause<<p.failures, longestPause)
-	p.failures = min(p.failures+1, 6) // with which they are the longest
+	if pause < longestPause {
+		p.failures++
+	}
 	l.after(n, max(pause, min(o.RetryAfter, longestPause)), time.Time{})
 }
 
