@@ -34,7 +34,7 @@ var ceilings = map[string]int{
 	"translate/a2a":            5943,
 	"translate/mcp":            3655,
 	"translate/catalog":        3202,
-	"module/command":           3163,
+	"module/command":           3170,
 	"module/store":             2690,
 	"module/cli":               2062,
 	"module/observe":           2186,
@@ -77,14 +77,14 @@ var ceilings = map[string]int{
 	"translate/callbacks":      168,
 	"translate/access":         181,
 	"translate/safetext":       112,
-	"translate/publish":        2215,
+	"translate/publish":        2231,
 	"module/publish":           1676,
 }
 
 // Ceilings of the product, and of the areas that keep, follow, deliver and store runs.
 const (
-	maxProduct = 70310
-	maxKeeping = 6066
+	maxProduct = 70340
+	maxKeeping = 6070
 )
 
 // areaOf returns the area of a folder; empty: tests, their kits and the benchmarks.
