@@ -261,9 +261,8 @@ func TestS66LargeOutputs(t *testing.T) {
 		}
 		return testbed.Answer{}
 	}}.Run(t)
-	if answered.Load() == 0 {
-		t.Error("no answer has had room")
-	}
+	// Answers that are written at the same time may all be refused, since each needs room twice.
+	testbed.Eventually(t, 30*time.Second, func() bool { return len(ann.GetTask(ids[0]).Body) > size }, "there is room for one answer")
 	t.Logf("%d answered, %d refused; %d MiB resident", answered.Load(), refused.Load(), c.RSS()>>20)
 	if rss := c.RSS(); !raced && rss > 800<<20 { // the race detector takes memory of its own
 		t.Errorf("%d MiB resident", rss>>20)
